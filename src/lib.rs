@@ -1,0 +1,2 @@
+//! Decides which network path to a broker carries order flow.
+pub mod engine;
