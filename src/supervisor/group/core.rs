@@ -499,7 +499,7 @@ impl Core {
 
     fn expire_hold(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let limit = Timestamp::from_elapsed(self.config.max_hold).as_nanos();
-        if !self.held_since.is_some_and(|since| now.nanos_since(since) >= limit) {
+        if self.held_since.is_none_or(|since| now.nanos_since(since) < limit) {
             return;
         }
         let text = format!("order flow was held for {:?}", self.config.max_hold);
