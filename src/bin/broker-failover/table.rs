@@ -24,12 +24,12 @@ impl Table {
     pub(crate) fn row(&mut self, out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
-            writeln!(out, "{:>5} {:>12}  {:<34} {:<22} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
+            writeln!(out, "{:>5} {:>12}  {:<36} {:<27} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
         }
         let (style, what, why) = describe(answer);
         let (flow, why) = (visible(&flow(answer)), visible(&why));
         let (line, time, input) = (answer.line, time(answer.step.at), visible(&input(answer)));
-        let row = format!("{line:>5} {time:>12}  {input:<34} {style}{what:<22}{style:#} {flow:<24} {why}");
+        let row = format!("{line:>5} {time:>12}  {input:<36} {style}{what:<27}{style:#} {flow:<24} {why}");
         writeln!(out, "{}", row.trim_end())
     }
 
