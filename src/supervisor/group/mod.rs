@@ -6,8 +6,11 @@
 pub mod core;
 mod hooks;
 mod persist;
+mod status;
+pub mod task;
 #[cfg(test)]
 mod tests;
 
-pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan};
+pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
 pub use persist::{DriverState, first_start};
+pub use status::{EndpointStatus, GroupStatus, SwitchStatus};
