@@ -14,7 +14,9 @@
 
 pub mod clock;
 pub mod config;
+pub mod control;
 pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod serve;

@@ -37,7 +37,12 @@ pub enum Event {
         report: HookReport,
     },
     /// A person asked for something.
-    Command(Command),
+    Command {
+        /// What.
+        command: Command,
+        /// Who, in words.
+        caller: String,
+    },
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// The journal cannot be trusted any more.
@@ -170,6 +175,8 @@ pub enum Entry {
     Command {
         /// What was asked.
         command: Command,
+        /// Who asked, in words.
+        caller: String,
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
@@ -298,7 +305,7 @@ impl Core {
             Event::Slot(observed) => self.observe(now, observed, &mut effects),
             Event::Stall { text } => self.forget(now, text, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
-            Event::Command(command) => self.command(now, command, &mut effects),
+            Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
             Event::Deadline => {}
             Event::JournalFailed { text } => self.fail_journal(now, &text, &mut effects),
         }
@@ -634,23 +641,29 @@ impl Core {
         }
     }
 
-    fn command(&mut self, now: Timestamp, command: Command, effects: &mut Vec<Effect>) {
+    fn command(&mut self, now: Timestamp, command: Command, caller: String, effects: &mut Vec<Effect>) {
         let place = effects.len();
-        let reply = self.obey(now, &command, effects);
+        let reply = self.obey(now, &command, &caller, effects);
         let refused = reply.as_ref().err().cloned();
         // The command stands in the journal before what follows from it.
-        effects.insert(place, Effect::Record { entry: Entry::Command { command, refused }, durable: true });
+        effects.insert(place, Effect::Record { entry: Entry::Command { command, caller, refused }, durable: true });
         effects.push(Effect::Reply(reply));
     }
 
-    fn obey(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
+    fn obey(
+        &mut self,
+        now: Timestamp,
+        command: &Command,
+        caller: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<String, String> {
         if self.journal_failed {
             return Err(
                 "the journal failed: nothing can be recorded, so nothing is decided; repair it and restart".to_owned()
             );
         }
         match command {
-            Command::ConfirmFence { epoch } => self.confirm_fence(*epoch),
+            Command::ConfirmFence { epoch } => self.confirm_fence(*epoch, caller),
             Command::ConfirmReconciled { epoch } => {
                 self.carried = true;
                 self.unknown_hook = None;
@@ -677,7 +690,7 @@ impl Core {
         }
     }
 
-    fn confirm_fence(&mut self, epoch: u64) -> Result<String, String> {
+    fn confirm_fence(&mut self, epoch: u64, caller: &str) -> Result<String, String> {
         let present = self.engine.epoch().map_or(0, crate::engine::Epoch::get);
         if epoch != present {
             return Err(format!("epoch {epoch} is not the present epoch {present}: nothing was confirmed"));
@@ -688,7 +701,7 @@ impl Core {
         if self.unknown_hook.is_some_and(|(stage, _)| stage == Stage::Fence) {
             self.unknown_hook = None;
         }
-        self.proof = Some(Proof { epoch, by: "a person".to_owned(), until: None });
+        self.proof = Some(Proof { epoch, by: format!("a person ({caller})"), until: None });
         Ok(format!("epoch {epoch} is fenced"))
     }
 

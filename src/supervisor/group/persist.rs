@@ -54,12 +54,12 @@ impl DriverState {
                     _ => {}
                 }
             }
-            Entry::Command { command, refused: None } => match command {
+            Entry::Command { command, caller, refused: None } => match command {
                 Command::Pause => self.paused = true,
                 Command::Unpause => self.paused = false,
                 Command::RepeatHook => self.unknown_hook = None,
                 Command::ConfirmFence { epoch } => {
-                    self.proof = Some(Proof { epoch: *epoch, by: "a person".to_owned(), until: None });
+                    self.proof = Some(Proof { epoch: *epoch, by: format!("a person ({caller})"), until: None });
                 }
                 Command::ConfirmReconciled { .. } => self.carried = true,
                 _ => {}

@@ -38,7 +38,14 @@ pub enum Message {
     /// Something happened.
     Event(Event),
     /// A person asked for something and waits for the answer.
-    Ask(Command, oneshot::Sender<Result<String, String>>),
+    Ask {
+        /// What is wanted.
+        command: Command,
+        /// Who asks, in words.
+        caller: String,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Result<String, String>>,
+    },
     /// Somebody wants to see the whole state.
     Look(oneshot::Sender<GroupStatus>),
     /// Stop: a running hook is abandoned. Answered when that is recorded.
@@ -57,14 +64,15 @@ pub struct GroupHandle {
 }
 
 impl GroupHandle {
-    /// Asks for `command` and waits for the answer.
+    /// Asks for `command` on behalf of `caller`, whom the journal names, and waits for the answer.
     ///
     /// # Errors
     /// Why it was refused.
-    pub async fn ask(&self, command: Command) -> Result<String, String> {
+    pub async fn ask(&self, command: Command, caller: &str) -> Result<String, String> {
         let (answer, answered) = oneshot::channel();
         let gone = || "the group has stopped".to_owned();
-        self.inbox.send(Message::Ask(command, answer)).await.map_err(|_| gone())?;
+        let caller = caller.to_owned();
+        self.inbox.send(Message::Ask { command, caller, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -130,7 +138,9 @@ impl<L: Ledger> Task<L> {
                 }
                 message = messages.recv() => match message {
                     Some(Message::Event(event)) => self.step(event, None).await,
-                    Some(Message::Ask(command, answer)) => self.step(Event::Command(command), Some(answer)).await,
+                    Some(Message::Ask { command, caller, answer }) => {
+                        self.step(Event::Command { command, caller }, Some(answer)).await;
+                    }
                     // Whoever asked may be gone.
                     Some(Message::Look(look)) => drop(look.send(GroupStatus::of(&self.core, self.clock.now()))),
                     Some(Message::Stop(done)) => {
@@ -259,7 +269,7 @@ impl<L: Ledger> Task<L> {
                     _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
                 }
             }
-            Entry::Command { command, refused } => warn!(group, ?command, ?refused, "command"),
+            Entry::Command { command, caller, refused } => warn!(group, ?command, caller, ?refused, "command"),
             Entry::Note { code, text } => warn!(group, code, text, "note"),
         }
     }

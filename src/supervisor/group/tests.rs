@@ -166,7 +166,7 @@ impl World {
     }
 
     fn command(&mut self, command: Command) -> Result<String, String> {
-        self.event(Event::Command(command));
+        self.event(Event::Command { command, caller: "a test".to_owned() });
         self.reply.take().unwrap()
     }
 
