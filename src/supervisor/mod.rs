@@ -15,6 +15,7 @@
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod demo;
 pub mod group;
 pub mod hooks;
 pub mod journal;
