@@ -10,12 +10,13 @@ use crate::lexer::{self, Kind, Token};
 /// The simulator draws on planning, and the journal stores the scenario's inputs: the only imports between equals.
 const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &[]),
-    ("manager", &["engine"]),
+    ("path", &["engine"]),
+    ("manager", &["path", "engine"]),
     ("lease", &["engine"]),
     ("planning", &[]),
     ("scenario", &["manager", "lease", "engine"]),
-    ("sim", &["scenario", "planning", "manager", "lease", "engine"]),
-    ("supervisor", &["scenario", "manager", "lease", "engine"]),
+    ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
+    ("supervisor", &["scenario", "manager", "path", "lease", "engine"]),
 ];
 
 /// What the engine may take from std, core and alloc. Everything else is refused, so that no list of clocks, threads,
