@@ -65,3 +65,5 @@ pub mod manager;
 pub mod path;
 #[cfg(feature = "scenario")]
 pub mod scenario;
+#[cfg(feature = "supervisor")]
+pub mod supervisor;
