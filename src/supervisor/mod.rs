@@ -14,6 +14,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
