@@ -1,0 +1,258 @@
+//! Lines of a scenario file -> configuration and steps.
+
+use std::borrow::Cow;
+
+use crate::engine::{
+    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, Evaluation, FenceClaim,
+    HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, ResumeAfterHalt, Snapshot,
+    Timestamp,
+};
+
+use super::json::{self, Object, Value};
+use super::{Fault, Step, Verb, decimal};
+
+/// The verbs, in the order of the format's table.
+const VERBS: [&str; 17] = [
+    "probe",
+    "evaluate",
+    "assess",
+    "fence_started",
+    "switch_failed",
+    "rearm",
+    "reconciled",
+    "status",
+    "wall_step",
+    "restart",
+    "register",
+    "update",
+    "validate",
+    "switchover",
+    "maintenance",
+    "halt",
+    "resume",
+];
+
+/// The first line: a policy and endpoints, as an engine.
+pub(super) fn config(line: &str) -> Result<Engine, Fault> {
+    let mut outer = Value::line(line).object()?;
+    let mut config = outer.require("config")?.object()?;
+    outer.finish()?;
+    let policy = match config.take("policy") {
+        Some(value) => policy(value)?,
+        None => Policy::default(),
+    };
+    let mut engine = Engine::new(policy);
+    for value in config.require("endpoints")?.list()? {
+        let endpoint = endpoint(value)?;
+        engine
+            .register(endpoint)
+            .map_err(|error| value.fault(error.to_string(), "an endpoint that can be registered"))?;
+    }
+    config.finish()?;
+    Ok(engine)
+}
+
+/// Whether the line is a `restore` line.
+pub(super) fn is_restore(line: &str) -> bool {
+    Value::line(line).object().is_ok_and(|mut object| object.take("restore").is_some())
+}
+
+/// The optional second line: the state at 0 of an engine whose older inputs are gone.
+pub(super) fn restore(line: &str, config: &Engine) -> Result<Engine, Fault> {
+    let mut outer = Value::line(line).object()?;
+    let value = outer.require("restore")?;
+    outer.finish()?;
+    if config.endpoints().len() > 0 {
+        return Err(value.fault("a snapshot beside configured endpoints", "\"endpoints\":[] before a \"restore\" line"));
+    }
+    let expected = "a snapshot of version 1";
+    let snapshot: Snapshot = value.read(expected)?;
+    // Nothing restarted: only the inputs before it are gone. So order flow stays as it was.
+    Engine::restore(config.policy().clone(), snapshot, Timestamp::ZERO, RestartKind::Monitor)
+        .map_err(|error| value.fault(error.to_string(), expected))
+}
+
+fn policy(value: Value<'_>) -> Result<Policy, Fault> {
+    let mut object = value.object()?;
+    let mut settings = PolicySettings::default();
+    let mut places = Vec::new();
+    let mut take = |key| {
+        let value = object.take(key)?;
+        places.push((key, value));
+        Some(value)
+    };
+    macro_rules! set {
+        ($($field:ident: $read:expr),* $(,)?) => {
+            $(if let Some(value) = take(stringify!($field)) { settings.$field = $read(value)?; })*
+        };
+    }
+    set! {
+        failure_threshold: Value::u32,
+        cooldown: duration,
+        max_health_age: duration,
+        failback_success_threshold: Value::u32,
+        require_fence: Value::bool,
+        max_failbacks_per_window: Value::u32,
+        failback_window: duration,
+        require_reconciliation: Value::bool,
+        resume_after_halt: resume_after_halt,
+        history_limit: Value::u32,
+    }
+    object.finish()?;
+    Policy::new(settings).map_err(|error| {
+        let key = match error {
+            PolicyError::Count { key, .. } | PolicyError::Span { key, .. } => key,
+        };
+        let place = places.iter().find(|(name, _)| *name == key).map_or(value, |(_, value)| *value);
+        place.fault(error.to_string(), "a value within these bounds")
+    })
+}
+
+fn duration(value: Value<'_>) -> Result<std::time::Duration, Fault> {
+    let refuse = || value.unlike(decimal::DURATION);
+    if !value.is_string() {
+        return Err(refuse());
+    }
+    decimal::parse_duration(&value.string()?).ok_or_else(refuse)
+}
+
+fn resume_after_halt(value: Value<'_>) -> Result<ResumeAfterHalt, Fault> {
+    match value.raw() {
+        "\"reconcile\"" => Ok(ResumeAfterHalt::Reconcile),
+        "\"operator\"" => Ok(ResumeAfterHalt::Operator),
+        _ => Err(value.unlike("\"reconcile\" or \"operator\"")),
+    }
+}
+
+fn endpoint(value: Value<'_>) -> Result<Endpoint, Fault> {
+    let mut object = value.object()?;
+    let name = object.require("name")?.string()?;
+    let region = object.require("region")?.string()?;
+    let url = object.require("url")?.string()?;
+    let account = object.take("account").map(Value::string).transpose()?;
+    let primary = object.take("primary").map(Value::bool).transpose()?.unwrap_or(false);
+    let priority = object.take("priority").map(Value::u32).transpose()?;
+    object.finish()?;
+    let default = if primary { DEFAULT_PRIMARY_PRIORITY } else { DEFAULT_BACKUP_PRIORITY };
+    Ok(Endpoint { name, region, url, account, primary, priority: priority.unwrap_or(default) })
+}
+
+/// Any further line: one input and its time.
+pub(super) fn step(line: &str) -> Result<Step, Fault> {
+    let mut object = Value::line(line).object()?;
+    let at = object.require("at")?.seconds()?;
+    let (verb, value) = object.take_one_of(&VERBS)?;
+    let verb = parse_verb(verb, value, &mut object)?;
+    object.finish()?;
+    let value = repeated(&verb, value)?;
+    Ok(Step { at, verb, value })
+}
+
+/// The verb's own value as the output repeats it: as written, but for names that were trimmed, escapes that are not
+/// needed and white space.
+fn repeated(verb: &Verb, value: Value<'_>) -> Result<String, Fault> {
+    Ok(match verb {
+        Verb::Input(Input::Register(endpoint)) => json::string(endpoint.name.trim()),
+        Verb::Input(Input::Update { name, .. }) => json::string(name.trim()),
+        _ if value.is_string() => json::string(&value.string()?),
+        Verb::Input(Input::Halt(order)) => {
+            json::Writer::new().string("code", order.code()).string("text", order.text()).end()
+        }
+        _ => value.raw().to_owned(),
+    })
+}
+
+fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Verb, Fault> {
+    Ok(Verb::Input(match verb {
+        "probe" => Input::Probe { endpoint: value.string()?, result: probe_result(rest)? },
+        "evaluate" => Input::Evaluate(evaluation(value)?, fence(rest)?),
+        "assess" if value.raw() == "\"switchover\"" => {
+            Input::Assess(Evaluation::Switchover(rest.require("target")?.string()?), fence(rest)?)
+        }
+        "assess" => Input::Assess(evaluation(value)?, fence(rest)?),
+        "switchover" => Input::Evaluate(Evaluation::Switchover(value.string()?), fence(rest)?),
+        "fence_started" => Input::FenceStarted(value.u64()?),
+        "switch_failed" => Input::SwitchFailed(value.u64()?),
+        "reconciled" => Input::Reconciled(value.u64()?),
+        "rearm" => value.flag().map(|()| Input::Rearm)?,
+        "validate" => value.flag().map(|()| Input::Validate)?,
+        "resume" => value.flag().map(|()| Input::Resume)?,
+        "register" => Input::Register(endpoint(value)?),
+        "update" => update(value)?,
+        "maintenance" => Input::Maintenance { endpoint: value.string()?, on: rest.require("on")?.bool()? },
+        "halt" => Input::Halt(halt(value)?),
+        "status" => return value.flag().map(|()| Verb::Status),
+        "wall_step" => return Ok(Verb::WallStep(value.signed_seconds()?.to_owned())),
+        _ => return restart(value),
+    }))
+}
+
+fn restart(value: Value<'_>) -> Result<Verb, Fault> {
+    match value.raw() {
+        "true" => Ok(Verb::Restart(RestartKind::Gateway)),
+        "\"monitor\"" => Ok(Verb::Restart(RestartKind::Monitor)),
+        _ => Err(value.unlike("true or \"monitor\"")),
+    }
+}
+
+fn evaluation(value: Value<'_>) -> Result<Evaluation, Fault> {
+    match value.raw() {
+        "\"failover\"" => Ok(Evaluation::Failover),
+        "\"failback\"" => Ok(Evaluation::Failback),
+        _ => Err(value.unlike("\"failover\" or \"failback\" (or \"switchover\" where it is assessed)")),
+    }
+}
+
+fn fence(rest: &mut Object<'_>) -> Result<FenceClaim, Fault> {
+    match (rest.take("fence_confirmed"), rest.take("fence_epoch")) {
+        (Some(_), Some(epoch)) => {
+            Err(epoch.fault("both \"fence_confirmed\" and \"fence_epoch\"", "at most one of the two"))
+        }
+        (Some(confirmed), None) => Ok(if confirmed.bool()? { FenceClaim::Present } else { FenceClaim::None }),
+        (None, Some(epoch)) => Ok(FenceClaim::Epoch(epoch.u64()?)),
+        (None, None) => Ok(FenceClaim::None),
+    }
+}
+
+fn probe_result(rest: &mut Object<'_>) -> Result<ProbeResult, Fault> {
+    let error = rest.take("error");
+    if let Some(panic) = rest.take("panic") {
+        let message = panic.string()?;
+        return match rest.take("ok").or(error) {
+            Some(other) => Err(other.fault("\"panic\" beside \"ok\" or \"error\"", "\"panic\" alone")),
+            None => Ok(ProbeResult::panicked(&message)),
+        };
+    }
+    match (rest.require("ok")?.bool()?, error) {
+        (true, None) => Ok(ProbeResult::Success),
+        (true, Some(error)) => Err(error.fault("\"error\" beside \"ok\":true", "\"error\" only beside \"ok\":false")),
+        (false, None) => Ok(ProbeResult::FAILED),
+        (false, Some(error)) => Ok(ProbeResult::Failure(Cow::Owned(error.string()?))),
+    }
+}
+
+fn update(value: Value<'_>) -> Result<Input, Fault> {
+    let mut object = value.object()?;
+    let name = object.require("name")?.string()?;
+    let update = EndpointUpdate {
+        region: object.take("region").map(Value::string).transpose()?,
+        url: object.take("url").map(Value::string).transpose()?,
+        account: object.take("account").map(Value::string).transpose()?,
+        primary: object.take("primary").map(Value::bool).transpose()?,
+        priority: object.take("priority").map(Value::u32).transpose()?,
+    };
+    object.finish()?;
+    Ok(Input::Update { name, update })
+}
+
+fn halt(value: Value<'_>) -> Result<HaltOrder, Fault> {
+    if value.is_string() {
+        return Ok(HaltOrder::operator(value.string()?));
+    }
+    let mut object = value.object()?;
+    let code = object.require("code")?;
+    let text = object.require("text")?.string()?;
+    object.finish()?;
+    HaltOrder::new(code.string()?, text)
+        .map_err(|_| code.unlike("a code that is not blank and not NO_TARGET_AVAILABLE"))
+}

@@ -1,0 +1,1 @@
+//! The staged switch, event by event.
