@@ -118,12 +118,14 @@ impl Path {
     }
 }
 
-/// The published path with its circumstances.
+/// The published path with its circumstances. While a change is being published it may still tell of the path before:
+/// decide about orders by [`PathReader::path`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathDetails {
     /// The path.
     pub path: Path,
-    /// When it became so, on the manager's clock.
+    /// When endpoint, epoch and order flow became so, on the manager's clock. Whether a halt allows cancels follows
+    /// the health of the active path, and may have changed since.
     pub since: Timestamp,
     /// The reason of the decision that made it so; `None` where no decision did (a probe that opened flow, a
     /// reconciliation, a halt).
@@ -142,7 +144,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct PathPublisher {
     shared: Arc<Shared>,
-    published: u64,
+    published: PathDetails,
     version: u64,
 }
 
@@ -157,23 +159,28 @@ pub(crate) fn publish(path: Path, since: Timestamp) -> (PathPublisher, PathReade
     let slot = || [AtomicU64::new(path.0), AtomicU64::new(since.as_nanos()), AtomicU64::new(0)];
     let shared =
         Arc::new(Shared { word: AtomicU64::new(path.0), version: AtomicU64::new(0), details: [slot(), slot()] });
-    (PathPublisher { shared: Arc::clone(&shared), published: path.0, version: 0 }, PathReader { shared })
+    let published = PathDetails { path, since, reason: None };
+    (PathPublisher { shared: Arc::clone(&shared), published, version: 0 }, PathReader { shared })
 }
 
 impl PathPublisher {
     /// Publishes `path` if it differs from what is published.
     #[inline]
     pub(crate) fn publish(&mut self, path: Path, now: Timestamp, reason: Option<Reason>) {
-        if path.0 == self.published {
+        let changed = path.0 ^ self.published.path.0;
+        if changed == 0 {
             return;
         }
-        self.published = path.0;
+        // Cancels come and go with the probes of a halted path; they must not hide since when and why it is halted.
+        let PathDetails { since, reason: known, .. } = self.published;
+        let (since, reason) = if changed == CANCELS { (since, known) } else { (now, reason) };
+        self.published = PathDetails { path, since, reason };
         self.shared.word.store(path.0, Ordering::Release);
         self.version = self.version.wrapping_add(1);
         // A reader that sees any of the values below must also see the version that was published before them, and
         // with it that the slot it is reading is not the latest any more.
         fence(Ordering::Release);
-        let values = [path.0, now.as_nanos(), encode(reason)];
+        let values = [path.0, since.as_nanos(), encode(reason)];
         for (slot, value) in self.shared.slot(self.version).iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
         }
