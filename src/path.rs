@@ -313,3 +313,146 @@ mod tests {
         assert_eq!(decode(u64::MAX), None);
     }
 }
+
+/// Every interleaving of the publisher and its readers, as far as the memory model lets them differ:
+/// `RUSTFLAGS="--cfg loom" cargo test --release --lib path::`
+#[cfg(all(test, loom))]
+mod interleavings {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc as Shelf, Mutex};
+
+    use loom::thread;
+
+    use super::*;
+
+    const HALTED: u64 = 3;
+
+    /// What is published in `epoch`: every part of it follows from the epoch, so that a mixture of two shows.
+    fn published(epoch: u64) -> PathDetails {
+        let flow = if epoch == HALTED { FLOW_NO_TARGET } else { FLOW_OPEN };
+        PathDetails {
+            path: Path(epoch << EPOCH_SHIFT | flow << FLOW_SHIFT | (epoch + 100)),
+            since: Timestamp::from_nanos(epoch * 1_000),
+            reason: Reason::ALL.get(epoch as usize).copied().filter(|_| epoch > 1),
+        }
+    }
+
+    fn epoch(path: Path) -> u64 {
+        let epoch = path.active().unwrap().epoch.get();
+        assert_eq!(path, published(epoch).path, "torn");
+        epoch
+    }
+
+    fn epoch_of_details(reader: &PathReader) -> u64 {
+        let details = reader.details();
+        let epoch = epoch(details.path);
+        assert_eq!(details, published(epoch), "a mixture");
+        epoch
+    }
+
+    /// Every interleaving; or, where there are too many, those in which threads are interrupted at most
+    /// `interruptions` times.
+    fn interleave(interruptions: impl Into<Option<usize>>, model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = interruptions.into();
+        builder.check(model);
+    }
+
+    /// Publishes the epochs 2 to `last` on another thread while `read` runs on this one. Returns all that was ever
+    /// read, which shows that the interleavings that matter were among those that were tried.
+    fn while_publishing<T: Ord + Send + 'static>(
+        last: u64,
+        interruptions: impl Into<Option<usize>>,
+        read: impl Fn(&PathReader) -> T + Send + Sync + 'static,
+    ) -> BTreeSet<T> {
+        let readings = Shelf::new(Mutex::new(BTreeSet::new()));
+        let shelf = Shelf::clone(&readings);
+        interleave(interruptions, move || {
+            let PathDetails { path, since, .. } = published(1);
+            let (mut publisher, reader) = publish(path, since);
+            let writer = thread::spawn(move || {
+                for PathDetails { path, since, reason } in (2..=last).map(published) {
+                    publisher.publish(path, since, reason);
+                }
+            });
+            shelf.lock().unwrap().insert(read(&reader));
+            writer.join().unwrap();
+            assert_eq!(epoch(reader.path()), last, "what was published last is what there is to read");
+            assert_eq!(epoch_of_details(&reader), last);
+        });
+        std::mem::take(&mut readings.lock().unwrap())
+    }
+
+    /// All triples of epochs up to `last` that never go back.
+    fn rising(last: u64) -> BTreeSet<[u64; 3]> {
+        let from = move |least: u64| least..=last;
+        from(1).flat_map(|a| from(a).flat_map(move |b| from(b).map(move |c| [a, b, c]))).collect()
+    }
+
+    #[test]
+    fn endpoint_and_epoch_are_never_torn_and_epochs_never_go_back() {
+        let read = |reader: &PathReader| [(); 3].map(|()| epoch(reader.path()));
+        assert_eq!(while_publishing(4, None, read), rising(4));
+    }
+
+    #[test]
+    fn details_never_mix_two_publications() {
+        // Three publications, so that the slot that is filled first is filled again.
+        assert_eq!(while_publishing(4, None, epoch_of_details), BTreeSet::from([1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn details_never_go_back_and_the_path_is_never_behind_them() {
+        let read = |reader: &PathReader| [epoch_of_details(reader), epoch_of_details(reader), epoch(reader.path())];
+        assert_eq!(while_publishing(3, 3, read), rising(3));
+    }
+
+    #[test]
+    fn whoever_knows_of_a_halt_reads_it() {
+        let read = |reader: &PathReader| {
+            let known = reader.details().path.must_halt() || reader.must_halt();
+            let path = reader.path();
+            (known, path.must_halt() && path.open().is_none())
+        };
+        let readings = while_publishing(HALTED, None, read);
+        assert_eq!(readings, BTreeSet::from([(false, false), (false, true), (true, true)]));
+    }
+
+    #[test]
+    fn what_was_done_before_flow_opened_is_visible_to_whoever_sees_it_open() {
+        interleave(None, || {
+            let PathDetails { path, since, .. } = published(1);
+            let (mut publisher, reader) = publish(path, since);
+            let transport = Arc::new(AtomicU64::new(1));
+            let moved = Arc::clone(&transport);
+            let writer = thread::spawn(move || {
+                moved.store(2, Ordering::Relaxed);
+                let PathDetails { path, since, reason } = published(2);
+                publisher.publish(path, since, reason);
+            });
+            let open = reader.path().open().unwrap().epoch.get();
+            assert!(transport.load(Ordering::Relaxed) >= open, "flow is open on a path that is not connected");
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_readers_do_not_disturb_each_other() {
+        interleave(2, || {
+            let PathDetails { path, since, .. } = published(1);
+            let (mut publisher, reader) = publish(path, since);
+            let readers = [reader.clone(), reader].map(|reader| {
+                thread::spawn(move || {
+                    let details = epoch_of_details(&reader);
+                    assert!(details <= epoch(reader.path()));
+                })
+            });
+            for PathDetails { path, since, reason } in (2..=3).map(published) {
+                publisher.publish(path, since, reason);
+            }
+            for reader in readers {
+                reader.join().unwrap();
+            }
+        });
+    }
+}
