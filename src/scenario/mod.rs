@@ -18,6 +18,8 @@ use crate::engine::{Input, RestartKind};
 
 pub use answer::Answer;
 pub use check::{Difference, Golden};
+#[cfg(feature = "supervisor")]
+pub(crate) use decimal::{DURATION, parse_duration};
 pub use replay::{Replay, ReplayError, Tally, replay};
 
 /// The longest line, in bytes without its end: 1 MiB.

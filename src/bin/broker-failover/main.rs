@@ -1,5 +1,6 @@
 //! The command line: argument parsing and output only.
 
+mod check;
 mod replay;
 mod table;
 
@@ -21,6 +22,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Arguments),
     Replay(replay::Arguments),
     /// Print a completion script: broker-failover completions bash > /etc/bash_completion.d/broker-failover
     Completions {
@@ -31,6 +33,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Check(arguments) => check::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,0 +1,228 @@
+//! The supervisor's configuration: what a checked TOML file says.
+
+mod build;
+mod effective;
+mod findings;
+mod keys;
+mod lint;
+mod read;
+mod schema;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::engine::{Endpoint, Policy};
+
+pub(crate) use build::redacted;
+pub use build::{Checked, load, parse};
+pub use effective::{Effective, Origin};
+pub use findings::{Finding, Severity};
+pub use lint::Detection;
+pub use schema::json_schema;
+
+/// A checked configuration. Every path is absolute or relative to the working directory already.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[supervisor]`
+    pub supervisor: SupervisorConfig,
+    /// `[[group]]`, in order; names are unique.
+    pub groups: Vec<GroupConfig>,
+    /// SHA-256 of the file, in hexadecimal; the journal keeps it.
+    pub hash: String,
+}
+
+/// `[supervisor]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct SupervisorConfig {
+    /// Read-only HTTP: status and metrics. Off if absent.
+    pub listen: Option<SocketAddr>,
+    /// Local control socket; peer credentials are checked.
+    pub socket: PathBuf,
+    /// The journal's folder.
+    pub journal: PathBuf,
+    /// A journal segment is closed at this size, in bytes. Default 16 MiB.
+    pub segment_size: u64,
+    /// Closed segments that are older go, unless the current state needs them. Default 90 days.
+    pub keep_for: Duration,
+    /// The oldest closed segments go while the journal is larger, unless the current state needs them. Default 1 GiB.
+    pub keep_size: u64,
+}
+
+/// `[[group]]`: one broker account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupConfig {
+    /// Unique name.
+    pub name: String,
+    /// `[group.policy]`
+    pub policy: Policy,
+    /// `[group.probing]`
+    pub probing: Probing,
+    /// `[[group.endpoint]]`, in order of registration.
+    pub endpoints: Vec<EndpointConfig>,
+    /// `[group.failback]`
+    pub failback: FailbackMode,
+    /// `[group.hooks]`
+    pub hooks: Hooks,
+    /// A hold (SWITCHING or RECONCILING) that lasts longer becomes a halt with code HOLD_EXPIRED. Default 5 min.
+    pub max_hold: Duration,
+    /// No evidence on the active path for longer than this is loud. Default: the policy's `max_health_age`.
+    pub no_evidence_alarm: Duration,
+}
+
+/// `[group.probing]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probing {
+    /// Slots of every endpoint, active or not. Default 1 s.
+    pub interval: Duration,
+    /// Slots after the first failure, and while an answer is overdue by as much. Default: a quarter of `interval`.
+    pub interval_when_failing: Duration,
+    /// Hard: resolve + connect + TLS + logon + answer. Default 800 ms.
+    pub timeout: Duration,
+    /// Each endpoint's slots are shifted by a random part of its interval, up to this share of it. Default 0.1.
+    pub jitter: f64,
+}
+
+/// `[[group.endpoint]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointConfig {
+    /// What the engine registers.
+    pub endpoint: Endpoint,
+    /// Whether the priority stands in the file.
+    pub explicit_priority: bool,
+    /// `probe`: one, or a list of several.
+    pub probes: Vec<ProbeConfig>,
+    /// Whether all of them must succeed (the default) or any one.
+    pub require: Require,
+    /// Keys of what it shares with others (quota, address, uplink): flow is not moved between endpoints that share a key
+    /// for a fault of that key.
+    pub shared_fate: Vec<String>,
+    /// What the broker does to resting orders when this path disconnects, in the operator's words; told to the reconcile
+    /// hook. Default `unknown`.
+    pub cancel_on_disconnect: CancelOnDisconnect,
+}
+
+/// How several probes of one endpoint add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Require {
+    /// Every one must succeed: a shallow success never clears a deeper failure.
+    All,
+    /// One success is enough.
+    Any,
+}
+
+/// What the broker does to resting orders when a path disconnects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelOnDisconnect {
+    /// Not known: the strictest reading applies.
+    Unknown,
+    /// Nothing.
+    None,
+    /// Cancels the session's orders.
+    Session,
+    /// Cancels the account's orders, other paths' too.
+    Account,
+}
+
+/// One probe of an endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeConfig {
+    /// What it does.
+    pub kind: ProbeKind,
+    /// An answer that takes as long or longer counts as a failure.
+    pub slow_after: Option<Duration>,
+}
+
+/// What a probe does. The address is the endpoint's `url`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProbeKind {
+    /// `{ tcp = {} }`: connects. Proves that something accepts, nothing more.
+    Tcp,
+    /// `{ tls = { .. } }`: connects and completes a handshake, checking the certificate as a client would.
+    Tls(TlsConfig),
+    /// `{ http = { .. } }`: one request on a fresh connection; TLS if the url says https.
+    Http(HttpConfig),
+    /// `{ exec = { .. } }`: a program; exit status 0 is a success. Its process group is killed at the deadline.
+    Exec(ExecConfig),
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TlsConfig {
+    /// PEM file of the authorities to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Name to send and to check, if it is not the url's host.
+    pub server_name: Option<String>,
+}
+
+/// What is asked over HTTP, and what is a good answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpConfig {
+    /// Default `/`.
+    pub path: String,
+    /// Default GET.
+    pub method: String,
+    /// Extra headers; values are secret and never logged.
+    pub headers: Vec<(String, String)>,
+    /// Default [200].
+    pub expect_status: Vec<u16>,
+    /// The body must contain this.
+    pub expect_body: Option<String>,
+    /// TLS, for https.
+    pub tls: TlsConfig,
+}
+
+/// A program to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecConfig {
+    /// Program and arguments; no shell.
+    pub command: Vec<String>,
+}
+
+/// Whether a failback is done or only reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailbackMode {
+    /// Done.
+    Automatic,
+    /// Reported as possible; a person does it.
+    Manual,
+}
+
+/// `[group.hooks]`. A missing fence hook means that only a person can confirm a fence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hooks {
+    /// Makes a path unable to submit orders. Levels are tried in order.
+    pub fence: Vec<Hook>,
+    /// Moves the transport to a path under its epoch (and undoes an older fence of it).
+    pub switch: Vec<Hook>,
+    /// Settles orders in flight: answers with counts.
+    pub reconcile: Vec<Hook>,
+    /// Halts trading.
+    pub halt: Vec<Hook>,
+    /// Told every change of order flow; on a freeze its answer is awaited before the fence.
+    pub flow: Vec<Hook>,
+}
+
+/// One way to carry out a hook.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hook {
+    /// What is done.
+    pub action: HookAction,
+    /// Required deadline.
+    pub timeout: Duration,
+    /// Whether it may be repeated when it is not known whether it ran. Default false.
+    pub idempotent: bool,
+    /// For a fence: what it proves, in the operator's words (such as `session closed`).
+    pub proves: Option<String>,
+    /// For a fence: how long that holds. Absent: until undone.
+    pub holds: Option<Duration>,
+}
+
+/// What a hook does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HookAction {
+    /// Program and arguments; no shell. Exit status 0 is success.
+    Command(Vec<String>),
+    /// POST of a JSON body; a 2xx answer is success.
+    Webhook(String),
+}
