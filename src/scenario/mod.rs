@@ -9,6 +9,7 @@ mod decimal;
 mod json;
 mod parse;
 mod replay;
+mod write;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ use crate::engine::{Input, RestartKind};
 pub use answer::Answer;
 pub use check::{Difference, Golden};
 pub use replay::{Replay, ReplayError, Tally, replay};
+pub use write::{config_line, parse_config, restore_line};
 
 /// The longest line, in bytes without its end: 1 MiB.
 pub const LONGEST_LINE: usize = 1 << 20;
