@@ -21,6 +21,8 @@ pub use answer::Answer;
 pub use check::{Difference, Golden};
 pub use replay::{Replay, ReplayError, Tally, replay};
 pub use write::{config_line, parse_config, restore_line};
+#[cfg(feature = "supervisor")]
+pub(crate) use write::{parse_seconds, seconds};
 
 /// The longest line, in bytes without its end: 1 MiB.
 pub const LONGEST_LINE: usize = 1 << 20;

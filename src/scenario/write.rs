@@ -191,6 +191,18 @@ pub fn restore_line(snapshot: &Snapshot) -> Result<String, serde_json::Error> {
     Ok(Writer::new().raw("restore", &serde_json::to_string(snapshot)?).end())
 }
 
+/// Nanoseconds as the format writes seconds: the shortest decimal with at least one fraction digit.
+#[cfg(feature = "supervisor")]
+pub(crate) fn seconds(nanos: u64) -> String {
+    decimal::seconds(nanos)
+}
+
+/// The inverse of [`seconds`]; `None` for what the format does not take.
+#[cfg(feature = "supervisor")]
+pub(crate) fn parse_seconds(text: &str) -> Option<u64> {
+    decimal::parse_seconds(text)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

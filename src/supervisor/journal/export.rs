@@ -1,0 +1,1 @@
+//! A group's records -> a scenario that replay accepts.
