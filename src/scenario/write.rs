@@ -216,7 +216,14 @@ mod tests {
 
     fn any_endpoint() -> impl Strategy<Value = Endpoint> {
         (text(), text(), text(), proptest::option::of(text()), any::<bool>(), any::<u32>()).prop_map(
-            |(name, region, url, account, primary, priority)| Endpoint { name, region, url, account, primary, priority },
+            |(name, region, url, account, primary, priority)| Endpoint {
+                name,
+                region,
+                url,
+                account,
+                primary,
+                priority,
+            },
         )
     }
 

@@ -1,5 +1,6 @@
 //! The command line: argument parsing and output only.
 
+mod journal;
 mod replay;
 mod table;
 
@@ -18,6 +19,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Replay(replay::Arguments),
+    Journal(journal::Arguments),
     /// Print a completion script: broker-failover completions bash > /etc/bash_completion.d/broker-failover
     Completions {
         /// The shell
@@ -28,6 +30,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "broker-failover", &mut std::io::stdout());
             ExitCode::SUCCESS

@@ -12,8 +12,8 @@ use super::record::{
     Record, Seconds, SegmentRecord, Seq, StageRecord, flow_text,
 };
 use crate::engine::{
-    EndpointState, Engine, FailoverOutcome, HoldReason, Input, OrderFlow, Output, Policy, ProbeResult, RestartKind,
-    RestoreError, Snapshot, SnapshotFlow, Timestamp,
+    Engine, FailoverOutcome, HoldReason, Input, OrderFlow, Output, Policy, ProbeResult, RestartKind, RestoreError,
+    Snapshot, SnapshotFlow, Timestamp,
 };
 use crate::scenario::{self, Verb};
 use crate::supervisor::hooks::{HookResult, Stage};
@@ -142,11 +142,6 @@ impl Mirror {
         self.groups.get(name)
     }
 
-    /// Whether the last record stood in the head of a segment and more of it must follow.
-    pub(super) fn in_head(&self) -> bool {
-        self.head.left > 0
-    }
-
     /// The oldest record that an unfinished switch or hook began with.
     pub(super) fn oldest_open(&self) -> Option<Seq> {
         let opens = self.groups.values().flat_map(|group| {
@@ -204,13 +199,7 @@ impl Mirror {
         }
     }
 
-    fn take_of_group(
-        &mut self,
-        seq: Seq,
-        at: Timestamp,
-        name: &str,
-        body: &Body,
-    ) -> Result<Option<Answer>, String> {
+    fn take_of_group(&mut self, seq: Seq, at: Timestamp, name: &str, body: &Body) -> Result<Option<Answer>, String> {
         if let (Body::Config(config), None) = (body, self.groups.get(name)) {
             let mut group = Group::new(config.clone(), at, (self.follow)())?;
             group.driver.fold(body);
@@ -320,10 +309,6 @@ impl Group {
         }
     }
 
-    pub(super) fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
     pub(super) fn hooks(&self) -> impl Iterator<Item = &HookStartRecord> {
         self.hooks.iter().map(|open| &open.hook)
     }
@@ -349,12 +334,8 @@ impl Group {
         match body {
             Body::Config(config) => self.reconfigure(config)?,
             Body::Snapshot(checkpoint) => {
-                let engine = Engine::restore(
-                    self.policy.clone(),
-                    checkpoint.snapshot.clone(),
-                    at,
-                    RestartKind::Monitor,
-                );
+                let engine =
+                    Engine::restore(self.policy.clone(), checkpoint.snapshot.clone(), at, RestartKind::Monitor);
                 self.state = State::Live(Box::new(engine.map_err(|error| error.to_string())?));
                 if let Some((_, age)) = &mut self.fence {
                     *age = Aged { carried: age.age(self.at), since: at };
@@ -492,8 +473,7 @@ impl Group {
         };
         self.hooks.clone_from(hooks);
         self.switch.clone_from(switch);
-        self.fence =
-            fence.as_ref().map(|fence| (fence.proof.clone(), Aged { carried: fence.age.0, since: at }));
+        self.fence = fence.as_ref().map(|fence| (fence.proof.clone(), Aged { carried: fence.age.0, since: at }));
         self.halt_confirmed = *halt_confirmed;
         self.held = *held;
         driver.as_ref().map_or(Ok(()), |saved| self.driver.load(saved))
@@ -548,7 +528,8 @@ pub(super) fn awake(
     health: &[HealthRecord],
     at: Timestamp,
 ) -> Result<Engine, Unfit> {
-    let restore = |snapshot| Engine::restore(policy.clone(), snapshot, at, RestartKind::Monitor).map_err(Unfit::Restore);
+    let restore =
+        |snapshot| Engine::restore(policy.clone(), snapshot, at, RestartKind::Monitor).map_err(Unfit::Restore);
     // A success of the active path ends HOLD STARTING. Held so while it is HEALTHY already, it was reconciled when its
     // last result was too old; so let it be reconciled again, after its probes.
     let active = snapshot.active.as_ref().filter(|_| snapshot.order_flow == SnapshotFlow::Starting);
@@ -583,11 +564,4 @@ fn repeat(engine: &mut Engine, one: &HealthRecord) -> Result<(), Unfit> {
         engine.record_probe(now, id, result.clone()).map_err(|error| Unfit::Health(error.to_string()))?;
     }
     Ok(())
-}
-
-/// Whether the active endpoint is HEALTHY while order flow is HOLD STARTING: a state that probes alone can't lead to.
-pub(super) fn is_stale_start(engine: &Engine) -> bool {
-    let starting = engine.order_flow() == OrderFlow::Hold { reason: HoldReason::Starting };
-    let active = engine.active().and_then(|id| engine.health(id));
-    starting && active.is_some_and(|health| health.state() == EndpointState::Healthy)
 }

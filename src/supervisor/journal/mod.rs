@@ -51,6 +51,7 @@
 //! counts as elsewhere, since a head is on disk before its segment has a name; so does a flipped bit that splits the
 //! last line in two, or that joins the last two.
 
+mod export;
 mod mirror;
 mod read;
 mod record;
@@ -67,6 +68,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+pub use export::{Exported, export};
 pub use mirror::{Follow, MakeFollow, follow_nothing};
 pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Torn, for_each, recover, verify};
 pub use record::{
@@ -249,8 +251,7 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
 /// Keeps a torn last line aside, then cuts it.
 fn set_aside(folder: &Path, torn: &Torn) -> Result<String, ReadError> {
     let path = folder.join(&torn.segment);
-    let aside =
-        segment::keep_aside(folder, torn.seq, &torn.bytes).map_err(|error| ReadError::io(folder, error))?;
+    let aside = segment::keep_aside(folder, torn.seq, &torn.bytes).map_err(|error| ReadError::io(folder, error))?;
     segment::cut(&path, torn.offset).map_err(|error| ReadError::io(&path, error))?;
     Ok(aside)
 }

@@ -83,6 +83,7 @@ impl Record {
 
 /// The kinds of records; the key of a kind is [`Body::kind`].
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "nearly every record is an input; a box would be made for each hand-over")]
 pub enum Body {
     /// `segment`: the first line of each segment. Written by the journal itself.
     Segment(SegmentRecord),
@@ -597,6 +598,14 @@ impl Body {
             Self::Note(_) => "note",
             Self::Stop(_) => "stop",
         }
+    }
+
+    /// The body as the journal has it.
+    pub(super) fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        // What was read from JSON can be written as JSON.
+        let _ = self.write(Timestamp::ZERO, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     fn write(&self, at: Timestamp, out: &mut Vec<u8>) -> serde_json::Result<()> {

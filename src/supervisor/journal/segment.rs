@@ -34,9 +34,9 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Seq>> {
 /// Everything in `folder` that has a name in UTF-8.
 pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     match fs::read_dir(folder) {
-        Ok(entries) => entries
-            .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
-            .collect(),
+        Ok(entries) => {
+            entries.filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose()).collect()
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
     }
