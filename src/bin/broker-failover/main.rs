@@ -1,6 +1,7 @@
 //! The command line: argument parsing and output only.
 
 mod check;
+mod journal;
 mod replay;
 mod table;
 
@@ -24,6 +25,7 @@ struct Cli {
 enum Command {
     Check(check::Arguments),
     Replay(replay::Arguments),
+    Journal(journal::Arguments),
     /// Print a completion script: broker-failover completions bash > /etc/bash_completion.d/broker-failover
     Completions {
         /// The shell
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "broker-failover", &mut script);
