@@ -18,3 +18,4 @@ pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod scheduler;
