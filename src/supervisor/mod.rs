@@ -21,3 +21,4 @@ pub mod hooks;
 pub mod journal;
 pub mod probes;
 pub mod serve;
+pub mod scheduler;
