@@ -20,5 +20,5 @@ pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
-pub mod serve;
 pub mod scheduler;
+pub mod serve;

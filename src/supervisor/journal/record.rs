@@ -407,6 +407,12 @@ pub struct Peer {
     pub pid: i32,
 }
 
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a person (user {}, process {})", self.uid, self.pid)
+    }
+}
+
 /// `{"code":"TORN_TAIL","text":".."}`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

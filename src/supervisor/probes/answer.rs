@@ -164,7 +164,11 @@ impl Decoder {
         if (100..200).contains(&status) {
             self.raw.drain(..length);
             self.skipped += length;
-            return if self.skipped > LONGEST_HEAD { Err(Wrong::Malformed("too many interim answers")) } else { Ok(true) };
+            return if self.skipped > LONGEST_HEAD {
+                Err(Wrong::Malformed("too many interim answers"))
+            } else {
+                Ok(true)
+            };
         }
         let mut head = Head { status, retry_after: None, date: None };
         let mut stated = None;

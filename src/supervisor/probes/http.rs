@@ -68,10 +68,8 @@ impl HttpProbe {
         let mut judged = false;
         loop {
             let room = decoder.room();
-            let read = stream
-                .read_buf(room)
-                .await
-                .map_err(|error| Box::new(fault::of_io("read the answer", &error)))?;
+            let read =
+                stream.read_buf(room).await.map_err(|error| Box::new(fault::of_io("read the answer", &error)))?;
             let answer = decoder.advance(read == 0).map_err(|wrong| Box::new(wrong.into_verdict()))?;
             match answer {
                 Answer::More(None) => {}

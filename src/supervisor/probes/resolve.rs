@@ -50,11 +50,7 @@ impl fmt::Debug for Resolver {
 impl Resolver {
     /// A resolver that asks `lookup`, which may block.
     pub fn new(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self {
-            lookup: Arc::new(lookup),
-            running: Arc::default(),
-            permits: Arc::new(Semaphore::new(MOST_LOOKUPS)),
-        }
+        Self { lookup: Arc::new(lookup), running: Arc::default(), permits: Arc::new(Semaphore::new(MOST_LOOKUPS)) }
     }
 
     /// Look-ups that are running now.
