@@ -33,6 +33,14 @@ pub struct DriverState {
     pub unknown_hook: Option<(Stage, u64)>,
 }
 
+impl DriverState {
+    /// Of a group at its first start: nothing is under way, and the path that carries flow is where it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { carried: true, ..Self::default() }
+    }
+}
+
 impl Core {
     /// What to keep of this loop.
     #[must_use]
