@@ -123,7 +123,7 @@ impl Core {
         }
         let Some((stage, level)) = self.wanted(now) else { return };
         self.lane.ticket += 1;
-        let request = self.request(stage);
+        let request = self.request(now, stage);
         let (ticket, epoch, flow) = (self.lane.ticket, request.epoch, self.engine.order_flow());
         let endpoint = request.endpoint.clone();
         self.lane.running = Some(Running { ticket, stage, endpoint, epoch, level, abandoned: false, flow });
@@ -165,7 +165,7 @@ impl Core {
         self.plan.is_some() && self.engine.is_spent() && !fenced && self.engine.policy().settings().require_fence
     }
 
-    fn request(&self, stage: Stage) -> HookRequest {
+    fn request(&self, now: Timestamp, stage: Stage) -> HookRequest {
         let active = self.engine.active();
         let endpoint = active.and_then(|id| self.engine.endpoint(id));
         let left = self.left.map(|id| self.name(id));
@@ -176,6 +176,7 @@ impl Core {
                 .endpoints()
                 .find(|(_, endpoint)| endpoint.primary)
                 .map(|(_, endpoint)| endpoint.name.clone()),
+            (Stage::Fence, _) => self.engine.eligible_targets(now).next().map(|id| self.name(id)),
             (Stage::Switch | Stage::Reconcile, _) => left,
             _ => None,
         };
