@@ -193,9 +193,7 @@ fn restart(group: &GroupConfig, left: &RecoveredGroup, clock: BootClock) -> Resu
 /// The snapshot with the endpoints that are configured now. Maintenance stays with the name; switches between endpoints
 /// that are gone are dropped from the history. An active endpoint that is gone makes the restore fail.
 fn adapted(group: &GroupConfig, snapshot: Snapshot) -> Snapshot {
-    let maintenance = |name: &str| {
-        snapshot.endpoints.iter().any(|one| one.endpoint.name == name && one.maintenance)
-    };
+    let maintenance = |name: &str| snapshot.endpoints.iter().any(|one| one.endpoint.name == name && one.maintenance);
     let configured = |name: &str| group.endpoints.iter().any(|one| one.endpoint.name == name);
     let endpoints = group
         .endpoints
@@ -205,21 +203,11 @@ fn adapted(group: &GroupConfig, snapshot: Snapshot) -> Snapshot {
     let (history, gone): (Vec<_>, Vec<_>) =
         snapshot.history.into_iter().partition(|switch| configured(&switch.from) && configured(&switch.to));
     let dropped = u64::try_from(gone.len()).unwrap_or(u64::MAX);
-    Snapshot {
-        endpoints,
-        history,
-        history_dropped: snapshot.history_dropped.saturating_add(dropped),
-        ..snapshot
-    }
+    Snapshot { endpoints, history, history_dropped: snapshot.history_dropped.saturating_add(dropped), ..snapshot }
 }
 
 /// What the group's engine is from now on, durably, before anything is decided by it.
-async fn record_start(
-    journal: &JournalHandle,
-    core: &Core,
-    hash: &str,
-    clock: BootClock,
-) -> Result<(), JournalFailed> {
+async fn record_start(journal: &JournalHandle, core: &Core, hash: &str, clock: BootClock) -> Result<(), JournalFailed> {
     let engine = core.engine();
     let line = config_line(engine.policy(), engine.endpoints().map(|(_, endpoint)| endpoint));
     let group = Arc::from(&*core.config().name);
@@ -247,8 +235,8 @@ fn watch(
     let (events, mut told) = mpsc::channel(BACKLOG);
     let watched = scheduler.group(events);
     for (endpoint, id) in group.endpoints.iter().zip((0..u16::MAX).map(crate::engine::EndpointId::from_index)) {
-        let prober = of_endpoint(endpoint, resolver)
-            .map_err(|error| StartError::Probe { group: group.name.clone(), error })?;
+        let prober =
+            of_endpoint(endpoint, resolver).map_err(|error| StartError::Probe { group: group.name.clone(), error })?;
         let shared_fate = endpoint.shared_fate.clone();
         watched.watch(Watch { endpoint: id, probing: group.probing.clone(), prober, shared_fate });
     }

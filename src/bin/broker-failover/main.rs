@@ -2,6 +2,7 @@
 
 mod check;
 mod control;
+mod demo;
 mod journal;
 mod replay;
 mod run;
@@ -26,6 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
     Check(check::Arguments),
     Run(run::Arguments),
     /// Print the state of a running supervisor
@@ -99,6 +101,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),

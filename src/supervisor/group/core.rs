@@ -304,6 +304,15 @@ impl Core {
         &self.config
     }
 
+    /// What the last failback evaluation answered.
+    #[must_use]
+    pub fn failback_answer(&self) -> Option<&'static str> {
+        match self.last_answer.last() {
+            Some(Some(Outcome::Decided(outcome, _))) => Some(outcome),
+            _ => None,
+        }
+    }
+
     /// Takes one event and says what must be done, in order.
     #[must_use]
     pub fn handle(&mut self, now: Timestamp, event: Event) -> Vec<Effect> {
