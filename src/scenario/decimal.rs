@@ -28,7 +28,7 @@ pub(super) fn parse_seconds(text: &str) -> Option<u64> {
 
 /// What a duration looks like, for messages.
 pub(crate) const DURATION: &str =
-    "a duration such as \"250ms\", \"60s\" or \"1h 30m\" (integers with ns, us, ms, s, m, h, d)";
+    "a duration such as \"250ms\", \"60s\" or \"1h 30m\" (integers with ns, us, ms, s, m, h, d; 584 years at most)";
 
 /// A duration of integers with units, such as `1h 30m`. `None`: anything else, or one that does not fit 2^64 - 1
 /// nanoseconds.

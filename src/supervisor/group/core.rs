@@ -13,6 +13,7 @@ use crate::scenario::Verb;
 
 use super::super::config::{FailbackMode, GroupConfig};
 use super::super::hooks::{HookReport, HookRequest, Stage};
+use super::super::journal::Peer;
 use super::super::probes::Verdict;
 use super::hooks::Lane;
 
@@ -37,7 +38,12 @@ pub enum Event {
         report: HookReport,
     },
     /// A person asked for something.
-    Command(Command),
+    Command {
+        /// What.
+        command: Command,
+        /// Who, as the kernel says.
+        caller: Option<Peer>,
+    },
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// The journal cannot be trusted any more.
@@ -161,7 +167,11 @@ pub enum Entry {
         ticket: u64,
         /// Its stage.
         stage: Stage,
-        /// Its epoch.
+        /// Place in the stage's list of hooks.
+        level: usize,
+        /// The endpoint that it was told.
+        endpoint: String,
+        /// The epoch that it was told.
         epoch: u64,
         /// How it ended.
         report: HookReport,
@@ -170,6 +180,8 @@ pub enum Entry {
     Command {
         /// What was asked.
         command: Command,
+        /// Who asked, as the kernel says.
+        caller: Option<Peer>,
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
@@ -187,6 +199,8 @@ pub enum Entry {
 pub enum Outcome {
     /// A decision: outcome and reason code.
     Decided(&'static str, &'static str),
+    /// A probe's result was counted; the endpoint's state.
+    Probed(&'static str),
     /// Taken.
     Taken,
     /// Refused, with this code.
@@ -298,7 +312,7 @@ impl Core {
             Event::Slot(observed) => self.observe(now, observed, &mut effects),
             Event::Stall { text } => self.forget(now, text, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
-            Event::Command(command) => self.command(now, command, &mut effects),
+            Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
             Event::Deadline => {}
             Event::JournalFailed { text } => self.fail_journal(now, &text, &mut effects),
         }
@@ -634,23 +648,29 @@ impl Core {
         }
     }
 
-    fn command(&mut self, now: Timestamp, command: Command, effects: &mut Vec<Effect>) {
+    fn command(&mut self, now: Timestamp, command: Command, caller: Option<Peer>, effects: &mut Vec<Effect>) {
         let place = effects.len();
-        let reply = self.obey(now, &command, effects);
+        let reply = self.obey(now, &command, caller, effects);
         let refused = reply.as_ref().err().cloned();
         // The command stands in the journal before what follows from it.
-        effects.insert(place, Effect::Record { entry: Entry::Command { command, refused }, durable: true });
+        effects.insert(place, Effect::Record { entry: Entry::Command { command, caller, refused }, durable: true });
         effects.push(Effect::Reply(reply));
     }
 
-    fn obey(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
+    fn obey(
+        &mut self,
+        now: Timestamp,
+        command: &Command,
+        caller: Option<Peer>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<String, String> {
         if self.journal_failed {
             return Err(
                 "the journal failed: nothing can be recorded, so nothing is decided; repair it and restart".to_owned()
             );
         }
         match command {
-            Command::ConfirmFence { epoch } => self.confirm_fence(*epoch),
+            Command::ConfirmFence { epoch } => self.confirm_fence(*epoch, caller),
             Command::ConfirmReconciled { epoch } => {
                 self.carried = true;
                 self.unknown_hook = None;
@@ -677,7 +697,7 @@ impl Core {
         }
     }
 
-    fn confirm_fence(&mut self, epoch: u64) -> Result<String, String> {
+    fn confirm_fence(&mut self, epoch: u64, caller: Option<Peer>) -> Result<String, String> {
         let present = self.engine.epoch().map_or(0, crate::engine::Epoch::get);
         if epoch != present {
             return Err(format!("epoch {epoch} is not the present epoch {present}: nothing was confirmed"));
@@ -688,7 +708,11 @@ impl Core {
         if self.unknown_hook.is_some_and(|(stage, _)| stage == Stage::Fence) {
             self.unknown_hook = None;
         }
-        self.proof = Some(Proof { epoch, by: "a person".to_owned(), until: None });
+        self.proof = Some(Proof {
+            epoch,
+            by: caller.map_or_else(|| "a person".to_owned(), |peer| peer.to_string()),
+            until: None,
+        });
         Ok(format!("epoch {epoch} is fenced"))
     }
 
@@ -752,7 +776,8 @@ impl Outcome {
     fn of(result: &Result<Output, InputError>) -> Self {
         match result {
             Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
-            Ok(_) => Self::Taken,
+            Ok(Output::Health(change)) => Self::Probed(change.to.name()),
+            Ok(Output::Flow(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }
     }

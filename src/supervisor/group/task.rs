@@ -12,8 +12,9 @@ use crate::path::{self, Path, PathPublisher, PathReader};
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
+use super::super::journal::Peer;
 use super::status::GroupStatus;
-use super::{Command, Core, Effect, Entry, Event, flow_text};
+use super::{Command, Core, Effect, Entry, Event, Outcome, flow_text};
 
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;
@@ -38,7 +39,14 @@ pub enum Message {
     /// Something happened.
     Event(Event),
     /// A person asked for something and waits for the answer.
-    Ask(Command, oneshot::Sender<Result<String, String>>),
+    Ask {
+        /// What is wanted.
+        command: Command,
+        /// Who asks, as the kernel says.
+        caller: Option<Peer>,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Result<String, String>>,
+    },
     /// Somebody wants to see the whole state.
     Look(oneshot::Sender<GroupStatus>),
     /// Stop: a running hook is abandoned. Answered when that is recorded.
@@ -57,14 +65,14 @@ pub struct GroupHandle {
 }
 
 impl GroupHandle {
-    /// Asks for `command` and waits for the answer.
+    /// Asks for `command` on behalf of `caller`, whom the journal names, and waits for the answer.
     ///
     /// # Errors
     /// Why it was refused.
-    pub async fn ask(&self, command: Command) -> Result<String, String> {
+    pub async fn ask(&self, command: Command, caller: Option<Peer>) -> Result<String, String> {
         let (answer, answered) = oneshot::channel();
         let gone = || "the group has stopped".to_owned();
-        self.inbox.send(Message::Ask(command, answer)).await.map_err(|_| gone())?;
+        self.inbox.send(Message::Ask { command, caller, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -130,7 +138,9 @@ impl<L: Ledger> Task<L> {
                 }
                 message = messages.recv() => match message {
                     Some(Message::Event(event)) => self.step(event, None).await,
-                    Some(Message::Ask(command, answer)) => self.step(Event::Command(command), Some(answer)).await,
+                    Some(Message::Ask { command, caller, answer }) => {
+                        self.step(Event::Command { command, caller }, Some(answer)).await;
+                    }
                     // Whoever asked may be gone.
                     Some(Message::Look(look)) => drop(look.send(GroupStatus::of(&self.core, self.clock.now()))),
                     Some(Message::Stop(done)) => {
@@ -245,12 +255,13 @@ impl<L: Ledger> Task<L> {
     fn log(&self, entry: &Entry) {
         let group = &*self.group;
         match entry {
+            Entry::Input { answer: Outcome::Probed(_), .. } => {}
             Entry::Input { verb, answer } => info!(group, input = verb.name(), ?answer, "input"),
             Entry::HookStart { ticket, level, request } => {
                 let HookRequest { stage, endpoint, epoch, .. } = request;
                 warn!(group, ticket, level, ?stage, endpoint, epoch, "hook started");
             }
-            Entry::HookEnd { ticket, stage, epoch, report } => {
+            Entry::HookEnd { ticket, stage, epoch, report, .. } => {
                 let HookReport { result, millis, output, .. } = report;
                 match (stage, result) {
                     (Stage::Flow, _) | (_, hooks::HookResult::Ok) => {
@@ -259,7 +270,7 @@ impl<L: Ledger> Task<L> {
                     _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
                 }
             }
-            Entry::Command { command, refused } => warn!(group, ?command, ?refused, "command"),
+            Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
             Entry::Note { code, text } => warn!(group, code, text, "note"),
         }
     }
