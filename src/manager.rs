@@ -1,9 +1,9 @@
 //! The engine for several threads: probes run outside the lock, the order path reads without one.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -20,6 +20,9 @@ use crate::path::{self, ActivePath, Path, PathPublisher, PathReader};
 
 /// The longest failure text that is kept, in bytes; a longer one is cut.
 pub const LONGEST_ERROR: usize = 1024;
+
+/// How many sources of an error are looked at: a chain may have no end.
+const LONGEST_CHAIN: usize = 64;
 
 /// Exercises one endpoint the way orders would use it. Closures `Fn(&Endpoint) -> Result<(), ProbeError>` are probes.
 ///
@@ -58,26 +61,39 @@ impl ProbeError {
     pub fn failed(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Failed(text.into())
     }
+
+    /// What `error` and its sources say, with the kind of each [`std::io::Error`]; [`ProbeError::Aborted`] if one of
+    /// them is [`ProbeAborted`]. `?` does this by itself, but for a `Box<dyn Error>`, which is no [`Error`]:
+    /// `.map_err(|error| ProbeError::caused_by(&*error))`.
+    #[must_use]
+    pub fn caused_by(error: &(dyn Error + 'static)) -> Self {
+        let mut text = String::new();
+        for cause in std::iter::successors(Some(error), |error| (*error).source()).take(LONGEST_CHAIN) {
+            let io = cause.downcast_ref::<io::Error>();
+            // What an `io::Error` wraps is not among its sources.
+            let wraps_abort = io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<ProbeAborted>());
+            if wraps_abort || cause.is::<ProbeAborted>() {
+                return Self::Aborted;
+            }
+            if text.len() > LONGEST_ERROR {
+                continue;
+            }
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            if let Some(io) = io {
+                // The kind is what an operator looks for; the message may be the platform's.
+                text.push_str(&format!("{:?}: ", io.kind()));
+            }
+            text.push_str(&cause.to_string());
+        }
+        Self::Failed(Cow::Owned(text))
+    }
 }
 
 impl<E: Error + 'static> From<E> for ProbeError {
     fn from(error: E) -> Self {
-        if (&error as &dyn Any).is::<ProbeAborted>() {
-            return Self::Aborted;
-        }
-        let mut text = String::new();
-        if let Some(error) = (&error as &dyn Any).downcast_ref::<std::io::Error>() {
-            // The kind is what an operator looks for; the message may be the platform's.
-            text = format!("{:?}: ", error.kind());
-        }
-        text.push_str(&error.to_string());
-        let mut source = error.source();
-        while let Some(cause) = source.filter(|_| text.len() < LONGEST_ERROR) {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self::Failed(Cow::Owned(text))
+        Self::caused_by(&error)
     }
 }
 
@@ -202,6 +218,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
         result: ProbeResult,
         probed: Option<&Endpoint>,
     ) -> Result<HealthChange, ProbeFault> {
+        let result = shortened(result);
         let change = self.change(|engine, now| {
             let now_called = engine.endpoint(id);
             if let Some((was, is)) = probed.zip(now_called).filter(|(was, is)| !was.same_address(is)) {
@@ -489,24 +506,30 @@ fn run(probe: &impl Probe, endpoint: &Endpoint) -> Result<ProbeResult, ProbeAbor
     // The probe's own state may be torn by its panic; the engine's is not reachable from it.
     match catch_unwind(AssertUnwindSafe(|| probe.probe(endpoint))) {
         Ok(Ok(())) => Ok(ProbeResult::Success),
-        Ok(Err(ProbeError::Failed(text))) => Ok(ProbeResult::Failure(shortened(text))),
+        Ok(Err(ProbeError::Failed(text))) => Ok(ProbeResult::Failure(text)),
         Ok(Err(ProbeError::Aborted)) => Err(ProbeAborted),
         Err(payload) if payload.is::<ProbeAborted>() => Err(ProbeAborted),
         Err(payload) => {
             let text = payload.downcast_ref::<&str>().copied();
             let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            let result = ProbeResult::panicked(&shortened(text.unwrap_or("not a text").to_owned().into()));
+            let result = ProbeResult::panicked(text.unwrap_or("not a text"));
             // Dropping a payload may panic again; that panic is the probe's too.
-            let dropped = catch_unwind(AssertUnwindSafe(move || drop(payload)));
-            Ok(if dropped.is_ok() { result } else { ProbeResult::panicked("its payload panicked when dropped") })
+            let Err(next) = catch_unwind(AssertUnwindSafe(move || drop(payload))) else { return Ok(result) };
+            // And so may dropping what it panicked with then, without end: the second one is leaked.
+            std::mem::forget(next);
+            Ok(ProbeResult::panicked("its payload panicked when dropped"))
         }
     }
 }
 
-fn shortened(text: Cow<'static, str>) -> Cow<'static, str> {
-    if text.len() <= LONGEST_ERROR {
-        return text;
+/// `result` with a text of at most [`LONGEST_ERROR`] bytes.
+fn shortened(result: ProbeResult) -> ProbeResult {
+    const CUT: &str = "...";
+    match result {
+        ProbeResult::Failure(text) if text.len() > LONGEST_ERROR => {
+            let end = (0..=LONGEST_ERROR - CUT.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            ProbeResult::Failure(Cow::Owned(format!("{}{CUT}", text.get(..end).unwrap_or_default())))
+        }
+        short => short,
     }
-    let end = (0..=LONGEST_ERROR).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default()))
 }
