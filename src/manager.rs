@@ -197,7 +197,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// The result was not counted: the probe was aborted, the address changed meanwhile, or the endpoint is unknown.
     pub fn probe(&self, endpoint: EndpointId) -> Result<HealthChange, ProbeFault> {
-        let Some(probed) = self.read(|engine, _| engine.endpoint(endpoint).cloned()) else {
+        let Some(probed) = self.peek(|engine| engine.endpoint(endpoint).cloned()) else {
             let refusal = EngineError::UnknownEndpoint { endpoint: format!("#{}", endpoint.index()) };
             report_refusal("probe", About::default(), refusal.code(), &refusal);
             return Err(refusal.into());
@@ -359,7 +359,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn validate_configuration(&self) -> Result<(), ConfigurationError> {
-        let answer = self.read(|engine, _| engine.validate_configuration());
+        let answer = self.peek(Engine::validate_configuration);
         if let Err(refusal) = &answer {
             report_refusal("validate", About::default(), refusal.code(), refusal);
         }
@@ -375,6 +375,11 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     pub fn read<T>(&self, look: impl FnOnce(&Engine, Timestamp) -> T) -> T {
         let state = self.state.lock();
         look(&state.engine, self.clock.now())
+    }
+
+    /// What time has no part in.
+    fn peek<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
+        look(&self.state.lock().engine)
     }
 
     /// The active endpoint and its epoch: one atomic load, never torn.
@@ -506,7 +511,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
 
     fn name(&self, id: EndpointId) -> String {
         // Endpoints are never removed or renamed, so looking later finds the same name.
-        self.read(|engine, _| engine.endpoint(id).map_or_else(String::new, |endpoint| endpoint.name.clone()))
+        self.peek(|engine| engine.endpoint(id).map_or_else(String::new, |endpoint| endpoint.name.clone()))
     }
 }
 
