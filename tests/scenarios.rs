@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use broker_failover::engine::{Engine, Note, OrderFlow, Reason};
+use broker_failover::engine::{Engine, Note, OrderFlow, Policy, Reason, Timestamp};
 use broker_failover::scenario::{Answer, Golden, Replay, Verb};
 use serde_json::value::RawValue;
 
@@ -338,6 +338,37 @@ fn the_format_is_documented_to_the_last_code() {
     assert_eq!(listed("Reason codes"), reasons);
     assert_eq!(listed("Notes"), notes);
     assert_eq!(listed("Error codes"), error_codes());
+
+    // Every key of an input, of a policy, of a snapshot and of an output.
+    let mut keys = BTreeSet::new();
+    let snapshot = Engine::new(Policy::default()).snapshot(Timestamp::ZERO);
+    keys_of(&serde_json::to_string(&snapshot).expect("a snapshot is JSON"), &mut keys);
+    for scenario in files_in(&folder(), "jsonl") {
+        let inputs = read(&scenario);
+        for line in inputs.lines().filter(|line| line.trim_start().starts_with('{')) {
+            keys_of(line, &mut keys);
+        }
+        for line in replay_file(&scenario) {
+            keys_of(&line.json, &mut keys);
+        }
+    }
+    assert!(keys.len() > 60, "{keys:?}");
+    let told = |key: &str| document.contains(&format!("`{key}`")) || document.contains(&format!("\"{key}\":"));
+    assert_eq!(keys.iter().filter(|key| !told(key)).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// All keys of the objects in `json`.
+fn keys_of(json: &str, keys: &mut BTreeSet<String>) {
+    match serde_json::from_str(json) {
+        Ok(serde_json::Value::Object(object)) => {
+            for (key, value) in object {
+                keys_of(&value.to_string(), keys);
+                keys.insert(key);
+            }
+        }
+        Ok(serde_json::Value::Array(items)) => items.iter().for_each(|item| keys_of(&item.to_string(), keys)),
+        _ => {}
+    }
 }
 
 /// The codes of `EngineError` and `ConfigurationError`, which have no list in the library: taken from its source, so that a new
@@ -356,7 +387,8 @@ fn codes_listed(document: &str, heading: &str) -> BTreeSet<String> {
     let section = document.split("\n#").find(|section| section.trim_start_matches(['#', ' ']).starts_with(heading));
     let section = section.unwrap_or_else(|| panic!("no section {heading:?}"));
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-    rows.map(|(code, _)| code.to_owned()).collect()
+    let codes = rows.map(|(code, _)| code.to_owned());
+    codes.filter(|code| code.chars().all(|c| c.is_ascii_uppercase() || c == '_')).collect()
 }
 
 // ---- Tools --------------------------------------------------------------------------------------------------------------
