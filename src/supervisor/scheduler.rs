@@ -47,6 +47,8 @@ use crate::engine::{EndpointId, Timestamp};
 use crate::manager::Clock;
 
 mod core;
+#[cfg(test)]
+mod tests;
 
 use core::{Actions, Core, Expire, Now, Start};
 
@@ -296,9 +298,8 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
         let mut wake_at = core.plan(now.at);
         if waiting {
             wake_at = wake_at.min(now.at.saturating_add(nanos(LOOK)));
-            if look.is_blocked(&worker, now.at) && core.stats().blocked < MOST_BLOCKED {
+            if let (Some(token), true) = (look.blocked_by(&worker, now.at), core.stats().blocked < MOST_BLOCKED) {
                 if let Ok(next) = Worker::start(shared, worker.number + 1) {
-                    let token = worker.polling.load(Ordering::Acquire);
                     worker.abandoned.store(true, Ordering::Release);
                     worker.notify.notify_one();
                     let mut inbox = std::mem::take(&mut *worker.inbox.lock());
@@ -326,13 +327,13 @@ struct Look {
 }
 
 impl Look {
-    /// Whether one and the same poll of a probe has occupied the thread for too long.
-    fn is_blocked(&mut self, worker: &Worker, now: u64) -> bool {
-        let polls = worker.polls.load(Ordering::Acquire);
-        if polls != self.polls || worker.polling.load(Ordering::Acquire) == 0 {
+    /// The token of the probe of which one and the same poll has occupied the thread for too long.
+    fn blocked_by(&mut self, worker: &Worker, now: u64) -> Option<u64> {
+        let (polls, token) = (worker.polls.load(Ordering::Acquire), worker.polling.load(Ordering::Acquire));
+        if polls != self.polls || token == 0 {
             *self = Self { polls, since: now };
         }
-        now.saturating_sub(self.since) > nanos(BLOCKED_AFTER)
+        (now.saturating_sub(self.since) > nanos(BLOCKED_AFTER)).then_some(token)
     }
 }
 

@@ -232,12 +232,11 @@ fn decode_chunks(chunk: &mut Chunk, raw: &mut Vec<u8>, body: &mut Vec<u8>) -> Re
             }
             Chunk::Done => break,
             Chunk::Size | Chunk::DataEnd | Chunk::Trailer => {
-                let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-                    if rest.len() > LONGEST_CHUNK_LINE {
-                        return Err(Wrong::Malformed("a chunk's line is too long"));
-                    }
-                    break;
-                };
+                let end = rest.iter().position(|byte| *byte == b'\n');
+                if end.unwrap_or(rest.len()) > LONGEST_CHUNK_LINE {
+                    return Err(Wrong::Malformed("a chunk's line is too long"));
+                }
+                let Some(end) = end else { break };
                 let line = rest.get(..end).unwrap_or_default();
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
                 at += end + 1;

@@ -50,12 +50,14 @@ impl ExecProbe {
             let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
             let reading = async { tokio::join!(keep(stdout, &mut out), keep(stderr, &mut err)) };
             let mut reading = std::pin::pin!(reading);
-            let status = tokio::select! {
-                status = running.child.wait() => status,
-                _ = &mut reading => running.child.wait().await,
+            let (status, read) = tokio::select! {
+                status = running.child.wait() => (status, false),
+                _ = &mut reading => (running.child.wait().await, true),
             };
             running.kill();
-            let _ = timeout(GRACE, reading).await;
+            if !read {
+                let _ = timeout(GRACE, reading).await;
+            }
             status
         };
         match status {

@@ -499,13 +499,17 @@ impl Entry {
         }
     }
 
+    fn is_running(&self) -> bool {
+        self.window.iter().any(|item| matches!(item, Item::Running(_)))
+    }
+
     /// The pace in force at `now`: the distance from the newest slot to the next.
     fn step(&self, now: u64) -> u64 {
-        let fast = match self.newest_running() {
-            None => self.failing,
-            Some(newest) if self.overlaps => self.failing || now >= newest.started.saturating_add(self.fast),
-            // A kind that must not overlap would learn nothing from a sooner slot but that it is still running.
-            Some(_) => false,
+        let fast = if self.overlaps {
+            self.failing || self.newest_running().is_some_and(|newest| now >= newest.started.saturating_add(self.fast))
+        } else {
+            // While it is running, a sooner slot would show nothing but that.
+            self.failing && !self.is_running()
         };
         if fast { self.fast } else { self.interval }
     }
@@ -536,8 +540,10 @@ impl Entry {
 
     fn due(&mut self, now: u64, polled: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
         self.expire_due(now, polled, ctx, actions);
-        // The newest may have been without an answer for long enough.
-        self.next_due = self.next_due.min(self.last_due.saturating_add(self.step(now)));
+        if self.overlaps && self.newest_running().is_some() {
+            // It may have been without an answer for long enough.
+            self.next_due = self.next_due.min(self.last_due.saturating_add(self.step(now)));
+        }
         while self.next_due <= now {
             let step = self.step(now);
             if now - self.next_due > LATE_INTERVALS * step {
@@ -603,7 +609,7 @@ impl Entry {
             Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after }
         } else if self.blocks.is_some() {
             still_blocking()
-        } else if !self.overlaps && self.window.iter().any(|item| matches!(item, Item::Running(_))) {
+        } else if !self.overlaps && self.is_running() {
             Verdict::fault(Fault::Overlap, "the slot before it is still running")
         } else {
             let token = *ctx.next_token;
