@@ -151,7 +151,11 @@ impl Engine {
         })
     }
 
-    fn assess(
+    /// The assessment that `evaluation` stands for: the answer that it would get, and nothing changes.
+    ///
+    /// # Errors
+    /// Those of the assessment.
+    pub fn assess(
         &self,
         now: Timestamp,
         evaluation: &Evaluation,

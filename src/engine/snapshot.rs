@@ -202,8 +202,20 @@ impl SnapshotFlow {
         }
     }
 
+    /// As it is written in a snapshot.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::Starting => "STARTING",
+            Self::Switching => "SWITCHING",
+            Self::Reconciling => "RECONCILING",
+            Self::NoTargetAvailable => "NO_TARGET_AVAILABLE",
+            Self::Halted { .. } => "HALTED",
+        }
+    }
+
     fn restore(self, active: Option<&Active>) -> Result<(OrderFlow, Option<HaltOrder>), RestoreError> {
-        let refuse = |found, expected| Err(contradiction("order_flow", format!("{found} in this state"), expected));
+        let refuse = |found, expected| Err(contradiction("order_flow", found, expected));
         Ok(match (self, active) {
             (Self::Halted { code, text }, _) => {
                 let order = HaltOrder::new(code, text).map_err(|_| {
@@ -215,11 +227,13 @@ impl SnapshotFlow {
                 })?;
                 (OrderFlow::Halt { code: order.class() }, Some(order))
             }
-            (Self::Starting, _) => (OrderFlow::STARTING, None),
-            (flow, None) => return refuse(format!("{flow:?} without an active endpoint"), "STARTING or HALTED"),
-            (Self::Open | Self::Reconciling, Some(Active { spent: true, .. })) => {
-                return refuse("OPEN or RECONCILING in a spent epoch".to_owned(), "SWITCHING or a halt");
+            (Self::Starting, None) => (OrderFlow::STARTING, None),
+            (flow, None) => return refuse(format!("{} without an active endpoint", flow.name()), "STARTING or HALTED"),
+            // No way leads there: an epoch is spent into SWITCHING or within a halt, and stays there until the next one.
+            (flow @ (Self::Open | Self::Starting | Self::Reconciling), Some(Active { spent: true, .. })) => {
+                return refuse(format!("{} in a spent epoch", flow.name()), "SWITCHING or a halt");
             }
+            (Self::Starting, _) => (OrderFlow::STARTING, None),
             (Self::Open, Some(active)) => (active.open(), None),
             (Self::Switching, _) => (OrderFlow::SWITCHING, None),
             (Self::Reconciling, _) => (OrderFlow::RECONCILING, None),
@@ -263,7 +277,10 @@ fn restore_history(
             roster.find(name).ok_or_else(|| contradiction("history", format!("{name:?}"), "the names of endpoints"))
         };
         if latest >= Some(switch.epoch) || active.is_none_or(|active| switch.epoch > active.epoch) {
-            let found = format!("epoch {} after {latest:?}", switch.epoch);
+            let found = match latest {
+                Some(latest) if latest >= switch.epoch => format!("epoch {} after epoch {latest}", switch.epoch),
+                _ => format!("epoch {}, which is still to come", switch.epoch),
+            };
             return Err(contradiction("history", found, "rising epochs up to the present one"));
         }
         latest = Some(switch.epoch);

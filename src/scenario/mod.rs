@@ -19,6 +19,8 @@ use crate::engine::{Input, RestartKind};
 
 pub use answer::Answer;
 pub use check::{Difference, Golden};
+#[cfg(feature = "supervisor")]
+pub(crate) use decimal::{DURATION, parse_duration};
 pub use replay::{Replay, ReplayError, Tally, replay};
 pub use write::{config_line, parse_config, restore_line};
 #[cfg(feature = "supervisor")]

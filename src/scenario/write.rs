@@ -23,7 +23,7 @@ impl Step {
     /// # Errors
     /// The line is not a step. Its number in the fault is 0: a line alone has none.
     pub fn parse(line: &str) -> Result<Self, Fault> {
-        parse::step(line)
+        parse::step(line, 0)
     }
 
     /// The line of a scenario file that stands for this step, without its end; parsing it gives this step again.

@@ -14,6 +14,10 @@
 
 pub mod clock;
 pub mod config;
+pub mod control;
+pub mod demo;
+pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod serve;

@@ -1,6 +1,17 @@
 //! Hooks: programs and webhooks that carry out what was decided.
 
+mod command;
+mod webhook;
+
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::config::{Hook, HookAction};
+
+/// The most of a hook's output that is kept, in bytes.
+pub const LONGEST_OUTPUT: usize = 4096;
 
 /// What a hook is told: environment variables BROKER_FAILOVER_GROUP, .._ENDPOINT, .._EPOCH, .. for a command, the JSON
 /// body for a webhook.
@@ -71,6 +82,8 @@ pub enum HookResult {
     Unreachable(String),
     /// Its answer could not be understood.
     BadAnswer(String),
+    /// It was not wanted any more and was killed.
+    Abandoned,
 }
 
 /// What a reconcile hook answers on its last line of output, or in its HTTP answer:
@@ -84,4 +97,67 @@ pub struct ReconcileCounts {
     pub filled: u64,
     /// Orders whose outcome is still unknown.
     pub unknown: u64,
+}
+
+/// Runs one hook to its end, its deadline, or until `abandoned` resolves; whatever happens, there is a report.
+pub async fn run(hook: &Hook, request: &HookRequest, abandoned: impl Future<Output = ()>) -> HookReport {
+    let started = Instant::now();
+    let deadline = started + hook.timeout;
+    let ended = match &hook.action {
+        HookAction::Command(argv) => command::run(argv, request, deadline, abandoned).await,
+        HookAction::Webhook(url) => {
+            tokio::select! {
+                ended = tokio::time::timeout_at(deadline, webhook::run(url, request)) => ended.unwrap_or_else(|_| Ended::of(HookResult::Timeout)),
+                () = abandoned => Ended::of(HookResult::Abandoned),
+            }
+        }
+    };
+    report(request.stage, ended, started.elapsed())
+}
+
+/// How a run ended, before its answer is read.
+struct Ended {
+    result: HookResult,
+    output: Vec<u8>,
+}
+
+impl Ended {
+    const fn of(result: HookResult) -> Self {
+        Self { result, output: Vec::new() }
+    }
+}
+
+fn report(stage: Stage, ended: Ended, took: Duration) -> HookReport {
+    let text = String::from_utf8_lossy(&ended.output);
+    let mut result = ended.result;
+    let mut counts = None;
+    if stage == Stage::Reconcile && result == HookResult::Ok {
+        match counts_in(&text) {
+            Ok(found) => counts = Some(found),
+            Err(why) => result = HookResult::BadAnswer(why),
+        }
+    }
+    let output = text.trim_end().to_owned();
+    HookReport { result, millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX), output, counts }
+}
+
+/// The counts on the last line that is not blank.
+fn counts_in(output: &str) -> Result<ReconcileCounts, String> {
+    let expected = "expected {\"resting\":N,\"filled\":N,\"unknown\":N} on the last line";
+    let line = output.lines().rev().find(|line| !line.trim().is_empty()).ok_or(format!("no output; {expected}"))?;
+    serde_json::from_str(line.trim()).map_err(|error| format!("{error}; {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_stand_on_the_last_line() {
+        let counts = counts_in("looking\n{\"resting\":3,\"filled\":1,\"unknown\":0}\n\n").unwrap();
+        assert_eq!(counts, ReconcileCounts { resting: 3, filled: 1, unknown: 0 });
+        for bad in ["", "ok", "{\"resting\":3}", "{\"resting\":-1,\"filled\":0,\"unknown\":0}", "{\"a\":1}"] {
+            assert!(counts_in(bad).is_err(), "{bad}");
+        }
+    }
 }

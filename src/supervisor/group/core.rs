@@ -1,0 +1,792 @@
+//! The decision loop of a group as a state machine: decided -> fenced -> switched -> reconciled -> open.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{
+    EndpointId, Engine, EngineError, Evaluation, FailoverDecision, FailoverOutcome, FenceClaim, HaltOrder, Input,
+    InputError, OrderFlow, Output, ProbeResult, Reason, RestartKind, SwitchEvent, Timestamp,
+};
+use crate::path::Path;
+use crate::scenario::Verb;
+
+use super::super::config::{FailbackMode, GroupConfig};
+use super::super::hooks::{HookReport, HookRequest, Stage};
+use super::super::probes::Verdict;
+use super::hooks::Lane;
+
+/// Failed switches in a row after which the group halts instead of trying once more.
+pub(super) const MOST_FAILED_SWITCHES: u32 = 3;
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A slot came to its one result.
+    Slot(Observed),
+    /// This process was frozen, suspended or late: what it had seen proves nothing any more.
+    Stall {
+        /// In words.
+        text: String,
+    },
+    /// A hook ended.
+    HookEnded {
+        /// Which run.
+        ticket: u64,
+        /// How.
+        report: HookReport,
+    },
+    /// A person asked for something.
+    Command {
+        /// What.
+        command: Command,
+        /// Who, in words.
+        caller: String,
+    },
+    /// A moment that [`Core::next_deadline`] named has come.
+    Deadline,
+    /// The journal cannot be trusted any more.
+    JournalFailed {
+        /// In words.
+        text: String,
+    },
+}
+
+/// The one result of a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// What its probes came to.
+    pub verdict: Verdict,
+}
+
+/// What a person may ask of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Command {
+    /// The active path, in this epoch, can no longer submit orders: a person made sure.
+    ConfirmFence {
+        /// The epoch that was fenced.
+        epoch: u64,
+    },
+    /// Orders in flight are settled for this epoch: a person made sure.
+    ConfirmReconciled {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// A hook of which it is not known whether it ran may be repeated.
+    RepeatHook,
+    /// Halt trading.
+    Halt {
+        /// Reason in words.
+        text: String,
+    },
+    /// Lift a halt.
+    Resume,
+    /// Give the active path a new epoch.
+    Rearm,
+    /// Move flow to an endpoint.
+    Switchover {
+        /// The endpoint.
+        target: String,
+    },
+    /// Move flow back to the primary, through every gate.
+    Failback,
+    /// Go on probing and assessing, run no hook, move nothing.
+    Pause,
+    /// End a pause.
+    Unpause,
+    /// Put an endpoint into maintenance or take it out.
+    Maintenance {
+        /// The endpoint.
+        endpoint: String,
+        /// Into it, or out of it.
+        on: bool,
+    },
+}
+
+/// Something to do, in the order of the list. A durable record is on disk before the next effect starts.
+#[derive(Debug)]
+pub enum Effect {
+    /// Write it down.
+    Record {
+        /// What.
+        entry: Entry,
+        /// Whether everything up to it must be on disk before the next effect.
+        durable: bool,
+    },
+    /// Let the order path see it.
+    Publish {
+        /// The path.
+        path: Path,
+        /// Reason of the decision behind it.
+        reason: Option<Reason>,
+    },
+    /// Run a hook; its end comes back as [`Event::HookEnded`].
+    Run {
+        /// Number of this run.
+        ticket: u64,
+        /// Place in the stage's list of hooks.
+        level: usize,
+        /// What it is told.
+        request: HookRequest,
+    },
+    /// Kill this run; its end still comes back.
+    Abandon {
+        /// Number of the run.
+        ticket: u64,
+    },
+    /// Answer the command that this event carried.
+    Reply(Result<String, String>),
+}
+
+/// What the journal keeps of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// An input of the engine.
+    Input {
+        /// As in a scenario.
+        verb: Verb,
+        /// What the engine answered, in short.
+        answer: Outcome,
+    },
+    /// A hook is about to run.
+    HookStart {
+        /// Number of the run.
+        ticket: u64,
+        /// Place in the stage's list of hooks.
+        level: usize,
+        /// What it is told.
+        request: HookRequest,
+    },
+    /// A hook ended.
+    HookEnd {
+        /// Number of the run.
+        ticket: u64,
+        /// Its stage.
+        stage: Stage,
+        /// Its epoch.
+        epoch: u64,
+        /// How it ended.
+        report: HookReport,
+    },
+    /// A person's command.
+    Command {
+        /// What was asked.
+        command: Command,
+        /// Who asked, in words.
+        caller: String,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
+    },
+    /// Something that an operator should see.
+    Note {
+        /// Upper-case code from a closed list.
+        code: &'static str,
+        /// In words.
+        text: String,
+    },
+}
+
+/// What the engine answered, in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A decision: outcome and reason code.
+    Decided(&'static str, &'static str),
+    /// Taken.
+    Taken,
+    /// Refused, with this code.
+    Refused(&'static str),
+}
+
+/// Why the active path is being left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plan {
+    /// It is lost.
+    Failover,
+    /// The primary is back.
+    Failback,
+    /// An operator chose this target.
+    Switchover(String),
+}
+
+/// How the active path was fenced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// The epoch that was fenced.
+    pub epoch: u64,
+    /// `hook level 0 (session closed)`, or who confirmed it.
+    pub by: String,
+    /// When that stops being a proof, in nanoseconds on the group's clock.
+    pub until: Option<u64>,
+}
+
+/// The decision loop. See the [module](super).
+#[derive(Debug)]
+pub struct Core {
+    pub(super) config: GroupConfig,
+    pub(super) engine: Engine,
+    /// The engine before the last decision that moved flow: what holds if that decision could not be made durable.
+    undecided: Option<Engine>,
+    pub(super) plan: Option<Plan>,
+    pub(super) proof: Option<Proof>,
+    /// Whether the transport was moved for the present epoch.
+    pub(super) carried: bool,
+    pub(super) failed_switches: u32,
+    /// The path that was last left, for the reconcile hook.
+    pub(super) left: Option<EndpointId>,
+    pub(super) paused: bool,
+    /// A hook of which it is not known whether it ran: a person decides.
+    pub(super) unknown_hook: Option<(Stage, u64)>,
+    /// Endpoints without a result since the start: nothing is evaluated before all have one.
+    awaited: Vec<EndpointId>,
+    pub(super) lane: Lane,
+    pub(super) last_reason: Reason,
+    held_since: Option<Timestamp>,
+    last_answer: [Option<Outcome>; 2],
+    failback_possible: bool,
+    last_evidence: Option<Timestamp>,
+    silent: bool,
+    journal_failed: bool,
+    published: Path,
+}
+
+impl Core {
+    /// The loop of a group whose engine is as it was left, at `now`.
+    #[must_use]
+    pub fn new(config: GroupConfig, engine: Engine, state: super::DriverState, now: Timestamp) -> Self {
+        let awaited = engine.endpoints().map(|(id, _)| id).collect();
+        let mut core = Self {
+            published: Path::of(&engine),
+            undecided: None,
+            plan: state.plan,
+            proof: state.proof.map(|proof| Proof { until: proof.until.map(|_| now.as_nanos()), ..proof }),
+            carried: state.carried,
+            failed_switches: state.failed_switches,
+            left: state.left.and_then(|name| engine.id(&name).ok()),
+            paused: state.paused,
+            unknown_hook: state.unknown_hook,
+            awaited,
+            lane: Lane::new(state.halt_confirmed, engine.order_flow()),
+            last_reason: Reason::ActiveUnknown,
+            held_since: None,
+            last_answer: [None, None],
+            failback_possible: false,
+            last_evidence: Some(now),
+            silent: false,
+            journal_failed: false,
+            config,
+            engine,
+        };
+        core.mark_hold(now);
+        core
+    }
+
+    /// The engine, to look at.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The group's configuration.
+    #[must_use]
+    pub fn config(&self) -> &GroupConfig {
+        &self.config
+    }
+
+    /// Takes one event and says what must be done, in order.
+    #[must_use]
+    pub fn handle(&mut self, now: Timestamp, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match event {
+            Event::Slot(observed) => self.observe(now, observed, &mut effects),
+            Event::Stall { text } => self.forget(now, text, &mut effects),
+            Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
+            Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
+            Event::Deadline => {}
+            Event::JournalFailed { text } => self.fail_journal(now, &text, &mut effects),
+        }
+        self.drive(now, &mut effects);
+        effects
+    }
+
+    /// The next moment at which time alone makes something due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let after = |since: Timestamp, span: Duration| {
+            Timestamp::from_nanos(since.as_nanos().saturating_add(Timestamp::from_elapsed(span).as_nanos()))
+        };
+        let hold = self.held_since.map(|since| after(since, self.config.max_hold));
+        let silence = self.last_evidence.filter(|_| !self.silent).map(|at| after(at, self.config.no_evidence_alarm));
+        let retry = self.lane.next_retry();
+        [hold, silence, retry].into_iter().flatten().min()
+    }
+
+    fn observe(&mut self, now: Timestamp, observed: Observed, effects: &mut Vec<Effect>) {
+        let Observed { endpoint, verdict } = observed;
+        self.awaited.retain(|id| *id != endpoint);
+        let result = match verdict {
+            Verdict::Success(_) => ProbeResult::Success,
+            Verdict::PathFault { fault, text } => ProbeResult::Failure(format!("{fault:?}: {text}").into()),
+            Verdict::NoEvidence { cause, text, .. } => {
+                let name = self.name(endpoint);
+                return note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
+            }
+        };
+        if self.engine.active() == Some(endpoint) {
+            self.last_evidence = Some(now);
+            self.silent = false;
+        }
+        let endpoint = self.name(endpoint);
+        // An unknown endpoint was removed by a reload while its slot was under way.
+        let _ = self.take(now, Input::Probe { endpoint, result }, effects);
+    }
+
+    /// What was seen before a freeze proves nothing: the same as a restart of the monitor.
+    fn forget(&mut self, now: Timestamp, text: String, effects: &mut Vec<Effect>) {
+        let restarted =
+            Engine::restore(self.engine.policy().clone(), self.engine.snapshot(now), now, RestartKind::Monitor);
+        if let Ok(engine) = restarted {
+            self.engine = engine;
+            self.awaited = self.engine.endpoints().map(|(id, _)| id).collect();
+            let entry = Entry::Input { verb: Verb::Restart(RestartKind::Monitor), answer: Outcome::Taken };
+            effects.push(Effect::Record { entry, durable: true });
+            note(effects, "STALLED", text);
+        }
+    }
+
+    fn fail_journal(&mut self, now: Timestamp, text: &str, effects: &mut Vec<Effect>) {
+        if self.journal_failed {
+            return;
+        }
+        self.journal_failed = true;
+        // A decision that is not durable did not happen.
+        if let Some(engine) = self.undecided.take() {
+            self.engine = engine;
+        }
+        if let Ok(order) = HaltOrder::new("JOURNAL_FAILED", text) {
+            let _ = self.engine.halt(order);
+            self.lane.halted();
+            self.publish(effects, None);
+        }
+        self.mark_hold(now);
+    }
+
+    /// One input of the engine, with its record and its publication in the right order: what closes order flow is
+    /// published at once, what opens it after the record is durable.
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        input: Input,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Output, InputError> {
+        let before = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
+        let undecided = self.would_switch(now, &input).then(|| self.engine.clone());
+        let asks = match &input {
+            Input::Evaluate(Evaluation::Failback, _) => Some(1),
+            Input::Evaluate(..) => Some(0),
+            _ => None,
+        };
+        let is_probe = matches!(input, Input::Probe { .. });
+        let result = self.engine.apply(now, input.clone());
+        let after = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
+        let answer = Outcome::of(&result);
+        let reason = match &result {
+            Ok(Output::Decision(decision)) => {
+                self.last_reason = decision.reason;
+                Some(decision.reason)
+            }
+            _ => None,
+        };
+        let changed = before != after;
+        // Asking again and getting the same answer is not news.
+        let repeated =
+            asks.and_then(|kind| self.last_answer.get(kind)).is_some_and(|last| *last == Some(answer.clone()));
+        if let Some(last) = asks.and_then(|kind| self.last_answer.get_mut(kind)) {
+            *last = Some(answer.clone());
+        }
+        let opens = Path::of(&self.engine).open().is_some();
+        if changed && !opens {
+            self.publish(effects, reason);
+        }
+        if changed || !repeated || is_probe {
+            let durable = changed || !is_probe && asks.is_none();
+            effects.push(Effect::Record { entry: Entry::Input { verb: Verb::Input(input), answer }, durable });
+        }
+        if undecided.is_some() {
+            self.undecided = undecided;
+        }
+        if changed {
+            self.publish(effects, reason);
+            self.changed(now, before.0, effects);
+        }
+        result
+    }
+
+    fn would_switch(&self, now: Timestamp, input: &Input) -> bool {
+        let decision = match input {
+            Input::Rearm => return true,
+            Input::Evaluate(evaluation, claim) => self.engine.assess(now, evaluation, *claim),
+            _ => return false,
+        };
+        decision.is_ok_and(|decision| decision.event().is_some())
+    }
+
+    fn publish(&mut self, effects: &mut Vec<Effect>, reason: Option<Reason>) {
+        let path = Path::of(&self.engine);
+        if path != self.published {
+            self.published = path;
+            effects.push(Effect::Publish { path, reason });
+        }
+    }
+
+    /// Order flow, epoch or spent changed.
+    fn changed(&mut self, now: Timestamp, before: OrderFlow, effects: &mut Vec<Effect>) {
+        let flow = self.engine.order_flow();
+        if flow.is_halt() && flow != before {
+            self.lane.halted();
+            if flow == (OrderFlow::Halt { code: crate::engine::HaltCode::NoTargetAvailable }) && self.all_fail() {
+                note(
+                    effects,
+                    "SUSPECT_OBSERVER",
+                    "every path fails from here at once: suspect this host, its uplink or the broker".to_owned(),
+                );
+            }
+        }
+        self.mark_hold(now);
+        if self.engine.order_flow() == before {
+            return;
+        }
+        self.lane.restart_reconciling();
+    }
+
+    fn mark_hold(&mut self, now: Timestamp) {
+        use crate::engine::HoldReason::{Reconciling, Switching};
+        let held = matches!(self.engine.order_flow(), OrderFlow::Hold { reason: Reconciling | Switching });
+        self.held_since = if held { self.held_since.or(Some(now)) } else { None };
+    }
+
+    fn all_fail(&self) -> bool {
+        self.engine
+            .endpoints()
+            .all(|(id, _)| self.engine.health(id).is_some_and(|health| health.consecutive_failures() > 0))
+    }
+
+    /// Everything that follows from the state as it is now.
+    fn drive(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.watch_silence(now, effects);
+        if self.journal_failed {
+            return self.next_hook(now, effects);
+        }
+        self.expire_hold(now, effects);
+        if self.awaited.is_empty() && !self.lane.decides() && self.unknown_hook.is_none() {
+            if self.paused {
+                self.assess(now, effects);
+            } else {
+                self.evaluate(now, effects);
+            }
+        }
+        if !self.paused {
+            self.next_hook(now, effects);
+        }
+    }
+
+    fn watch_silence(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let Some(last) = self.last_evidence.filter(|_| !self.silent) else { return };
+        let silent_for = now.nanos_since(last);
+        if silent_for >= Timestamp::from_elapsed(self.config.no_evidence_alarm).as_nanos() {
+            self.silent = true;
+            let active = self.engine.active().map(|id| self.name(id)).unwrap_or_default();
+            note(effects, "ACTIVE_SILENT", format!("no evidence on the active path {active} for {silent_for} ns"));
+        }
+    }
+
+    fn expire_hold(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let limit = Timestamp::from_elapsed(self.config.max_hold).as_nanos();
+        if self.held_since.is_none_or(|since| now.nanos_since(since) < limit) {
+            return;
+        }
+        let text = format!("order flow was held for {:?}", self.config.max_hold);
+        if let Ok(order) = HaltOrder::new("HOLD_EXPIRED", text) {
+            let _ = self.take(now, Input::Halt(order), effects);
+        }
+    }
+
+    fn evaluate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let claim = self.claim(now);
+        if claim != FenceClaim::None && self.complete(now, claim, effects) {
+            return;
+        }
+        let Ok(decision) = self.decide(now, Evaluation::Failover, claim, effects) else { return };
+        match decision.outcome {
+            FailoverOutcome::FenceRequired(_) => self.leave(now, Plan::Failover, effects),
+            FailoverOutcome::NoAction if self.engine.permits(crate::engine::OrderAction::Submit) => {
+                self.failed_switches = 0;
+                self.fail_back(now, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// A fence of the present epoch is confirmed: complete what it was begun for. False if that cannot be done.
+    fn complete(&mut self, now: Timestamp, claim: FenceClaim, effects: &mut Vec<Effect>) -> bool {
+        let evaluation = match &self.plan {
+            Some(Plan::Failback) => Evaluation::Failback,
+            Some(Plan::Switchover(target)) => Evaluation::Switchover(target.clone()),
+            Some(Plan::Failover) | None => return false,
+        };
+        let moved = self.decide(now, evaluation, claim, effects).is_ok_and(|decision| decision.event().is_some());
+        if !moved {
+            // The target was lost meanwhile; the spent epoch must be left all the same.
+            self.plan = Some(Plan::Failover);
+        }
+        moved
+    }
+
+    fn fail_back(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let unfenced = crate::engine::FenceStatus::Unconfirmed;
+        let Ok(possible) = self.engine.assess_failback(now, unfenced) else { return };
+        let warranted = matches!(possible.outcome, FailoverOutcome::FenceRequired(_) | FailoverOutcome::Switched(_));
+        let was_possible = std::mem::replace(&mut self.failback_possible, warranted);
+        let by_hand = self.config.failback == FailbackMode::Manual || self.cannot_fence();
+        if !(warranted && by_hand) {
+            self.start(now, Evaluation::Failback, Plan::Failback, effects);
+        } else if !was_possible {
+            note(effects, "FAILBACK_POSSIBLE", "the primary is stable; a person may fail back".to_owned());
+        }
+    }
+
+    /// Whether a fence is required and only a person could make one.
+    fn cannot_fence(&self) -> bool {
+        self.engine.policy().settings().require_fence && self.config.hooks.fence.is_empty()
+    }
+
+    /// Starts a move that is not forced.
+    fn start(
+        &mut self,
+        now: Timestamp,
+        evaluation: Evaluation,
+        plan: Plan,
+        effects: &mut Vec<Effect>,
+    ) -> Option<FailoverDecision> {
+        let decision = self.decide(now, evaluation, FenceClaim::None, effects).ok()?;
+        if decision.fence().is_some() {
+            self.leave(now, plan, effects);
+        }
+        Some(decision)
+    }
+
+    /// The active path must be fenced: its epoch is spent from now on, if there is a hook to begin with.
+    fn leave(&mut self, now: Timestamp, plan: Plan, effects: &mut Vec<Effect>) {
+        if self.plan.is_some() && self.engine.is_spent() {
+            return;
+        }
+        self.plan = Some(plan);
+        self.lane.start_fence();
+        if let Some(epoch) = self.engine.epoch().filter(|_| !self.config.hooks.fence.is_empty()) {
+            let _ = self.take(now, Input::FenceStarted(epoch.get()), effects);
+        }
+    }
+
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        evaluation: Evaluation,
+        claim: FenceClaim,
+        effects: &mut Vec<Effect>,
+    ) -> Result<FailoverDecision, InputError> {
+        match self.take(now, Input::Evaluate(evaluation, claim), effects)? {
+            Output::Decision(decision) => {
+                if let Some(event) = decision.event() {
+                    self.switched(event);
+                }
+                Ok(decision)
+            }
+            _ => Err(EngineError::NoActiveEndpoint.into()),
+        }
+    }
+
+    /// Flow moved in the engine; the transport is next.
+    pub(super) fn switched(&mut self, event: &SwitchEvent) {
+        self.plan = None;
+        self.left = Some(event.from);
+        self.carried = self.config.hooks.switch.is_empty();
+        self.failback_possible = false;
+        self.lane.start_switch();
+    }
+
+    /// What a pause would do, said once per change.
+    fn assess(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let unfenced = crate::engine::FenceStatus::Unconfirmed;
+        let Ok(decision) = self.engine.assess_failover(now, unfenced) else { return };
+        let answer = Outcome::Decided(decision.outcome.name(), decision.reason.code());
+        let Some(last) = self.last_answer.first_mut() else { return };
+        if *last != Some(answer.clone()) {
+            *last = Some(answer);
+            note(effects, "PAUSED_ANSWER", format!("{}: {}", decision.outcome.name(), decision.reason));
+        }
+    }
+
+    /// The claim that the present epoch is fenced, while its proof holds.
+    fn claim(&self, now: Timestamp) -> FenceClaim {
+        let present = self.engine.epoch().map(crate::engine::Epoch::get);
+        match &self.proof {
+            Some(proof) if Some(proof.epoch) == present && proof.until.is_none_or(|until| now.as_nanos() < until) => {
+                FenceClaim::Epoch(proof.epoch)
+            }
+            _ => FenceClaim::None,
+        }
+    }
+
+    fn command(&mut self, now: Timestamp, command: Command, caller: String, effects: &mut Vec<Effect>) {
+        let place = effects.len();
+        let reply = self.obey(now, &command, &caller, effects);
+        let refused = reply.as_ref().err().cloned();
+        // The command stands in the journal before what follows from it.
+        effects.insert(place, Effect::Record { entry: Entry::Command { command, caller, refused }, durable: true });
+        effects.push(Effect::Reply(reply));
+    }
+
+    fn obey(
+        &mut self,
+        now: Timestamp,
+        command: &Command,
+        caller: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<String, String> {
+        if self.journal_failed {
+            return Err(
+                "the journal failed: nothing can be recorded, so nothing is decided; repair it and restart".to_owned()
+            );
+        }
+        match command {
+            Command::ConfirmFence { epoch } => self.confirm_fence(*epoch, caller),
+            Command::ConfirmReconciled { epoch } => {
+                self.carried = true;
+                self.unknown_hook = None;
+                self.said(now, Input::Reconciled(*epoch), effects)
+            }
+            Command::RepeatHook => match self.unknown_hook.take() {
+                Some((stage, epoch)) => Ok(format!("the {stage:?} hook of epoch {epoch} will be repeated")),
+                None => Err("no hook waits for a person".to_owned()),
+            },
+            Command::Halt { text } => self.said(now, Input::Halt(HaltOrder::operator(text)), effects),
+            Command::Resume => self.said(now, Input::Resume, effects),
+            Command::Maintenance { endpoint, on } => {
+                self.said(now, Input::Maintenance { endpoint: endpoint.clone(), on: *on }, effects)
+            }
+            Command::Pause => {
+                self.paused = true;
+                Ok("paused: probing and assessing, running no hook".to_owned())
+            }
+            Command::Unpause => {
+                self.paused = false;
+                Ok("deciding again".to_owned())
+            }
+            Command::Rearm | Command::Switchover { .. } | Command::Failback => self.move_by_hand(now, command, effects),
+        }
+    }
+
+    fn confirm_fence(&mut self, epoch: u64, caller: &str) -> Result<String, String> {
+        let present = self.engine.epoch().map_or(0, crate::engine::Epoch::get);
+        if epoch != present {
+            return Err(format!("epoch {epoch} is not the present epoch {present}: nothing was confirmed"));
+        }
+        if self.plan.is_none() && !self.engine.is_spent() {
+            return Err("no fence is wanted: nothing was confirmed".to_owned());
+        }
+        if self.unknown_hook.is_some_and(|(stage, _)| stage == Stage::Fence) {
+            self.unknown_hook = None;
+        }
+        self.proof = Some(Proof { epoch, by: format!("a person ({caller})"), until: None });
+        Ok(format!("epoch {epoch} is fenced"))
+    }
+
+    fn move_by_hand(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
+        if self.paused {
+            return Err("paused: unpause first".to_owned());
+        }
+        if self.lane.decides() || self.unknown_hook.is_some() {
+            return Err("a switch is under way: wait for its hook, or answer for it".to_owned());
+        }
+        let (evaluation, plan) = match command {
+            Command::Rearm => {
+                return match self.take(now, Input::Rearm, effects).map_err(|error| error.to_string())? {
+                    Output::Decision(decision) => {
+                        decision.event().into_iter().for_each(|event| self.switched(event));
+                        Ok(format!("epoch {}", decision.epoch))
+                    }
+                    _ => Err("no decision".to_owned()),
+                };
+            }
+            Command::Switchover { target } => {
+                (Evaluation::Switchover(target.clone()), Plan::Switchover(target.clone()))
+            }
+            _ if self.engine.is_operator_placed() => {
+                let primary = self.engine.endpoints().find(|(_, endpoint)| endpoint.primary);
+                let target = primary.map(|(_, endpoint)| endpoint.name.clone()).unwrap_or_default();
+                (Evaluation::Switchover(target.clone()), Plan::Switchover(target))
+            }
+            _ => (Evaluation::Failback, Plan::Failback),
+        };
+        let decision = match self.take(now, Input::Evaluate(evaluation, self.claim(now)), effects) {
+            Ok(Output::Decision(decision)) => decision,
+            Ok(_) => return Err("no decision".to_owned()),
+            Err(error) => return Err(format!("{}: {error}", error.code())),
+        };
+        if let Some(event) = decision.event() {
+            self.switched(event);
+        }
+        if decision.fence().is_some() {
+            self.leave(now, plan, effects);
+        }
+        match decision.outcome {
+            FailoverOutcome::Switched(_) | FailoverOutcome::FenceRequired(_) => Ok(decision.outcome.name().to_owned()),
+            outcome => Err(format!("{}: {}", outcome.name(), decision.reason)),
+        }
+    }
+
+    fn said(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) -> Result<String, String> {
+        match self.take(now, input, effects) {
+            Ok(_) => Ok(flow_text(&self.engine)),
+            Err(error) => Err(format!("{}: {error}", error.code())),
+        }
+    }
+
+    pub(super) fn name(&self, id: EndpointId) -> String {
+        self.engine.endpoint(id).map_or_else(String::new, |endpoint| endpoint.name.clone())
+    }
+}
+
+impl Outcome {
+    fn of(result: &Result<Output, InputError>) -> Self {
+        match result {
+            Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
+            Ok(_) => Self::Taken,
+            Err(error) => Self::Refused(error.code()),
+        }
+    }
+}
+
+pub(super) fn note(effects: &mut Vec<Effect>, code: &'static str, text: String) {
+    effects.push(Effect::Record { entry: Entry::Note { code, text }, durable: false });
+}
+
+/// Order flow in words.
+#[must_use]
+pub fn flow_text(engine: &Engine) -> String {
+    match engine.order_flow() {
+        OrderFlow::Open { endpoint, epoch } => {
+            let name = engine.endpoint(endpoint).map_or("?", |endpoint| &endpoint.name);
+            format!("OPEN {name} #{epoch}")
+        }
+        OrderFlow::Hold { reason } => format!("HOLD {}", reason.name()),
+        OrderFlow::Halt { .. } => {
+            let code = engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code);
+            format!("HALT {code}")
+        }
+    }
+}

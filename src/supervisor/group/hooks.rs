@@ -1,0 +1,304 @@
+//! Which hook runs next, and what follows from how it ended. One at a time per group.
+
+use std::time::Duration;
+
+use crate::engine::{Epoch, HaltOrder, HoldReason, Input, OrderFlow, Timestamp};
+
+use super::super::config::{CancelOnDisconnect, Hook};
+use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
+use super::core::{Core, Effect, Entry, MOST_FAILED_SWITCHES, Plan, Proof, flow_text, note};
+
+/// The first wait before a failed hook is tried again; it doubles up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// The hook that runs, and where each stage stands.
+#[derive(Debug)]
+pub(super) struct Lane {
+    ticket: u64,
+    running: Option<Running>,
+    fence: Attempts,
+    switch_level: usize,
+    reconcile: Attempts,
+    halt: Attempts,
+    pub(super) halt_confirmed: bool,
+    /// The order flow that the flow hook was last told of.
+    told: OrderFlow,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    ticket: u64,
+    stage: Stage,
+    epoch: u64,
+    level: usize,
+    abandoned: bool,
+    flow: OrderFlow,
+}
+
+/// Where a stage with retries stands: which level is next, and not before when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempts {
+    level: usize,
+    failures: u32,
+    not_before: Option<Timestamp>,
+}
+
+impl Attempts {
+    fn due(&self, now: Timestamp) -> bool {
+        self.not_before.is_none_or(|at| now >= at)
+    }
+
+    /// The next level at once, or after the last one all of them again, later and later.
+    fn failed(&mut self, now: Timestamp, levels: usize) {
+        self.level += 1;
+        if self.level < levels {
+            return;
+        }
+        self.level = 0;
+        let wait = FIRST_WAIT.saturating_mul(1 << self.failures.min(10)).min(LONGEST_WAIT);
+        self.failures = self.failures.saturating_add(1);
+        let wait = Timestamp::from_elapsed(wait).as_nanos();
+        self.not_before = Some(Timestamp::from_nanos(now.as_nanos().saturating_add(wait)));
+    }
+}
+
+impl Lane {
+    pub(super) fn new(halt_confirmed: bool, told: OrderFlow) -> Self {
+        Self {
+            ticket: 0,
+            running: None,
+            fence: Attempts::default(),
+            switch_level: 0,
+            reconcile: Attempts::default(),
+            halt: Attempts::default(),
+            halt_confirmed,
+            told,
+        }
+    }
+
+    /// Whether a hook runs whose end decides what comes next, so that nothing is evaluated meanwhile.
+    pub(super) fn decides(&self) -> bool {
+        self.running.is_some_and(|running| matches!(running.stage, Stage::Fence | Stage::Switch))
+    }
+
+    pub(super) fn next_retry(&self) -> Option<Timestamp> {
+        let attempts = [self.fence, self.reconcile, self.halt];
+        attempts.into_iter().filter_map(|attempts| attempts.not_before).min()
+    }
+
+    pub(super) fn halted(&mut self) {
+        self.halt_confirmed = false;
+        self.halt = Attempts::default();
+    }
+
+    pub(super) fn start_fence(&mut self) {
+        self.fence = Attempts::default();
+    }
+
+    pub(super) fn start_switch(&mut self) {
+        self.switch_level = 0;
+        self.fence = Attempts::default();
+        self.reconcile = Attempts::default();
+    }
+
+    pub(super) fn restart_reconciling(&mut self) {
+        self.reconcile = Attempts::default();
+    }
+}
+
+impl Core {
+    /// Starts the hook that is most wanted, if none runs.
+    pub(super) fn next_hook(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if let Some(running) = &mut self.lane.running {
+            let outdated = running.stage == Stage::Reconcile
+                && (self.engine.epoch().map_or(0, Epoch::get) != running.epoch
+                    || !is_reconciling(self.engine.order_flow()));
+            if outdated && !running.abandoned {
+                running.abandoned = true;
+                effects.push(Effect::Abandon { ticket: running.ticket });
+            }
+            return;
+        }
+        let Some((stage, level)) = self.wanted(now) else { return };
+        self.lane.ticket += 1;
+        let request = self.request(stage);
+        let (ticket, epoch, flow) = (self.lane.ticket, request.epoch, self.engine.order_flow());
+        self.lane.running = Some(Running { ticket, stage, epoch, level, abandoned: false, flow });
+        let entry = Entry::HookStart { ticket, level, request: request.clone() };
+        effects.push(Effect::Record { entry, durable: stage != Stage::Flow });
+        effects.push(Effect::Run { ticket, level, request });
+    }
+
+    fn wanted(&self, now: Timestamp) -> Option<(Stage, usize)> {
+        let hooks = &self.config.hooks;
+        let flow = self.engine.order_flow();
+        let answered = self.unknown_hook.is_none();
+        let fence = self.fence_wanted() && answered && !hooks.fence.is_empty();
+        let untold = self.lane.told != flow && !hooks.flow.is_empty();
+        let halt = flow.is_halt() && !self.lane.halt_confirmed && !hooks.halt.is_empty();
+        let switch = !self.carried && !self.engine.is_spent() && answered && !hooks.switch.is_empty();
+        let reconcile = self.carried && answered && is_reconciling(flow) && !hooks.reconcile.is_empty();
+        if halt && self.lane.halt.due(now) {
+            Some((Stage::Halt, self.lane.halt.level))
+        } else if fence && untold {
+            // The freeze: its answer is awaited before the fence.
+            Some((Stage::Flow, 0))
+        } else if fence && self.lane.fence.due(now) {
+            Some((Stage::Fence, self.lane.fence.level))
+        } else if switch {
+            Some((Stage::Switch, self.lane.switch_level))
+        } else if reconcile && self.lane.reconcile.due(now) {
+            Some((Stage::Reconcile, self.lane.reconcile.level))
+        } else if untold {
+            Some((Stage::Flow, 0))
+        } else {
+            None
+        }
+    }
+
+    fn fence_wanted(&self) -> bool {
+        let present = self.engine.epoch().map_or(0, Epoch::get);
+        let fenced = self.proof.as_ref().is_some_and(|proof| proof.epoch == present);
+        self.plan.is_some() && self.engine.is_spent() && !fenced && self.engine.policy().settings().require_fence
+    }
+
+    fn request(&self, stage: Stage) -> HookRequest {
+        let active = self.engine.active();
+        let endpoint = active.and_then(|id| self.engine.endpoint(id));
+        let left = self.left.map(|id| self.name(id));
+        let target = match (stage, &self.plan) {
+            (Stage::Fence, Some(Plan::Switchover(target))) => Some(target.clone()),
+            (Stage::Fence, Some(Plan::Failback)) => self
+                .engine
+                .endpoints()
+                .find(|(_, endpoint)| endpoint.primary)
+                .map(|(_, endpoint)| endpoint.name.clone()),
+            (Stage::Switch | Stage::Reconcile, _) => left,
+            _ => None,
+        };
+        let detail = match stage {
+            Stage::Reconcile => {
+                self.proof.as_ref().map(|proof| format!("fenced epoch {} by {}", proof.epoch, proof.by))
+            }
+            Stage::Flow | Stage::Halt => Some(flow_text(&self.engine)),
+            Stage::Fence | Stage::Switch => None,
+        };
+        let scope =
+            self.left.and_then(|id| self.config.endpoints.get(id.index())).map(|left| left.cancel_on_disconnect);
+        HookRequest {
+            stage,
+            group: self.config.name.clone(),
+            endpoint: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
+            url: endpoint.map(|endpoint| endpoint.url.clone()).unwrap_or_default(),
+            epoch: self.engine.epoch().map_or(0, Epoch::get),
+            target,
+            reason: self.last_reason.code().to_owned(),
+            detail,
+            cancel_on_disconnect: scope.filter(|_| stage == Stage::Reconcile).map(|scope| scope_name(scope).to_owned()),
+        }
+    }
+
+    pub(super) fn hook_ended(&mut self, now: Timestamp, ticket: u64, report: HookReport, effects: &mut Vec<Effect>) {
+        let Some(running) = self.lane.running.take_if(|running| running.ticket == ticket) else {
+            return note(
+                effects,
+                "LATE_HOOK",
+                format!("the end of hook run {ticket}, which nobody waits for, changes nothing"),
+            );
+        };
+        let Running { stage, epoch, level, .. } = running;
+        let entry = Entry::HookEnd { ticket, stage, epoch, report: report.clone() };
+        effects.push(Effect::Record { entry, durable: stage != Stage::Flow });
+        let ok = report.result == HookResult::Ok;
+        let present = self.engine.epoch().map_or(0, Epoch::get) == epoch;
+        match stage {
+            Stage::Flow => self.lane.told = running.flow,
+            Stage::Halt if ok && self.engine.order_flow() == running.flow => self.lane.halt_confirmed = true,
+            Stage::Halt => self.lane.halt.failed(now, self.config.hooks.halt.len()),
+            _ if !present => {
+                note(
+                    effects,
+                    "STALE_HOOK",
+                    format!("{stage:?} hook of epoch {epoch} ended after that epoch; it changes nothing"),
+                );
+            }
+            Stage::Fence if ok => self.fenced(now, epoch, level),
+            Stage::Fence => self.lane.fence.failed(now, self.config.hooks.fence.len()),
+            Stage::Switch if ok => {
+                self.carried = true;
+                self.failed_switches = 0;
+            }
+            Stage::Switch => self.switch_failed(now, epoch, level, effects),
+            Stage::Reconcile => self.reconcile_ended(now, epoch, &report, effects),
+        }
+    }
+
+    fn fenced(&mut self, now: Timestamp, epoch: u64, level: usize) {
+        let hook = self.config.hooks.fence.get(level);
+        let proves = hook.and_then(|hook| hook.proves.clone()).unwrap_or_else(|| "not stated".to_owned());
+        let holds = hook.and_then(|hook| hook.holds).map(|span| Timestamp::from_elapsed(span).as_nanos());
+        let until = holds.map(|span| now.as_nanos().saturating_add(span));
+        self.proof = Some(Proof { epoch, by: format!("fence hook {level}, which proves: {proves}"), until });
+    }
+
+    /// A switch hook failed: the next level, or the epoch is spent and the next target is tried, or a halt.
+    fn switch_failed(&mut self, now: Timestamp, epoch: u64, level: usize, effects: &mut Vec<Effect>) {
+        self.lane.switch_level = level + 1;
+        if self.lane.switch_level < self.config.hooks.switch.len() {
+            return;
+        }
+        self.plan = Some(Plan::Failover);
+        self.lane.start_fence();
+        let _ = self.take(now, Input::SwitchFailed(epoch), effects);
+        self.failed_switches = self.failed_switches.saturating_add(1);
+        if self.failed_switches >= MOST_FAILED_SWITCHES {
+            let text = format!("{} switches in a row could not be carried out", self.failed_switches);
+            if let Ok(order) = HaltOrder::new("SWITCH_FAILED", text) {
+                let _ = self.take(now, Input::Halt(order), effects);
+            }
+        }
+    }
+
+    fn reconcile_ended(&mut self, now: Timestamp, epoch: u64, report: &HookReport, effects: &mut Vec<Effect>) {
+        if let (HookResult::Ok, Some(ReconcileCounts { unknown: 0, .. })) = (&report.result, report.counts) {
+            let _ = self.take(now, Input::Reconciled(epoch), effects);
+            return;
+        }
+        if let Some(ReconcileCounts { unknown, .. }) = report.counts.filter(|counts| counts.unknown > 0) {
+            note(
+                effects,
+                "ORDERS_UNKNOWN",
+                format!("{unknown} orders of epoch {epoch} are not settled: the hold stays"),
+            );
+        }
+        self.lane.reconcile.failed(now, self.config.hooks.reconcile.len());
+    }
+
+    /// The hook of `stage` at `level`.
+    #[must_use]
+    pub fn hook(&self, stage: Stage, level: usize) -> Option<&Hook> {
+        let hooks = &self.config.hooks;
+        let list = match stage {
+            Stage::Fence => &hooks.fence,
+            Stage::Switch => &hooks.switch,
+            Stage::Reconcile => &hooks.reconcile,
+            Stage::Halt => &hooks.halt,
+            Stage::Flow => &hooks.flow,
+        };
+        list.get(level)
+    }
+}
+
+fn is_reconciling(flow: OrderFlow) -> bool {
+    matches!(flow, OrderFlow::Hold { reason: HoldReason::Reconciling })
+}
+
+const fn scope_name(scope: CancelOnDisconnect) -> &'static str {
+    match scope {
+        CancelOnDisconnect::Unknown => "unknown",
+        CancelOnDisconnect::None => "none",
+        CancelOnDisconnect::Session => "session",
+        CancelOnDisconnect::Account => "account",
+    }
+}

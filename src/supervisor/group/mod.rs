@@ -1,0 +1,16 @@
+//! One group: one broker account, its engine, and the switch as a staged state.
+//!
+//! [`core`] decides, without I/O or clock: events go in, effects come out in the order in which they must happen
+//! (a record before the effect that it announces). [`task`] carries them out.
+
+pub mod core;
+mod hooks;
+mod persist;
+mod status;
+pub mod task;
+#[cfg(test)]
+mod tests;
+
+pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
+pub use persist::{DriverState, first_start};
+pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

@@ -1,0 +1,472 @@
+//! The staged switch, event by event.
+
+use std::time::Duration;
+
+use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
+use crate::supervisor::config::{
+    CancelOnDisconnect, EndpointConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks, ProbeConfig, ProbeKind,
+    Probing, Require,
+};
+use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
+use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
+
+use super::core::flow_text;
+use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, first_start};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn endpoint(endpoint: Endpoint) -> EndpointConfig {
+    EndpointConfig {
+        endpoint,
+        explicit_priority: true,
+        probes: vec![ProbeConfig { kind: ProbeKind::Tcp, slow_after: None }],
+        require: Require::All,
+        shared_fate: Vec::new(),
+        cancel_on_disconnect: CancelOnDisconnect::Session,
+    }
+}
+
+fn hook(idempotent: bool) -> Vec<Hook> {
+    vec![Hook {
+        action: HookAction::Command(vec!["true".to_owned()]),
+        timeout: Duration::from_secs(2),
+        idempotent,
+        proves: Some("session closed".to_owned()),
+        holds: None,
+    }]
+}
+
+fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
+    let settings = PolicySettings { failure_threshold: 2, failback_success_threshold: 2, ..PolicySettings::default() };
+    let mut config = GroupConfig {
+        name: "main".to_owned(),
+        policy: Policy::new(settings).unwrap(),
+        probing: Probing {
+            interval: Duration::from_secs(1),
+            interval_when_failing: Duration::from_millis(250),
+            timeout: Duration::from_millis(800),
+            jitter: 0.0,
+        },
+        endpoints: vec![
+            endpoint(Endpoint::primary("east", "r", "tcp://127.0.0.1:1")),
+            endpoint(Endpoint::backup("west", "r", "tcp://127.0.0.1:2", 10)),
+            endpoint(Endpoint::backup("north", "r", "tcp://127.0.0.1:3", 20)),
+        ],
+        failback: FailbackMode::Automatic,
+        hooks: Hooks {
+            fence: hook(false),
+            switch: hook(false),
+            reconcile: hook(true),
+            halt: hook(true),
+            flow: Vec::new(),
+        },
+        max_hold: Duration::from_secs(300),
+        no_evidence_alarm: Duration::from_secs(30),
+    };
+    change(&mut config);
+    config
+}
+
+/// A group whose effects are looked at instead of carried out.
+struct World {
+    core: Core,
+    now: u64,
+    running: Option<(u64, HookRequest)>,
+    abandoned: Vec<u64>,
+    records: Vec<Entry>,
+    published: String,
+    reply: Option<Result<String, String>>,
+}
+
+impl World {
+    fn new(config: GroupConfig) -> Self {
+        let mut engine = Engine::new(config.policy.clone());
+        for endpoint in &config.endpoints {
+            engine.register(endpoint.endpoint.clone()).unwrap();
+        }
+        Self::of(config, engine, DriverState { carried: true, ..DriverState::default() })
+    }
+
+    fn of(config: GroupConfig, engine: Engine, state: DriverState) -> Self {
+        let core = Core::new(config, engine, state, Timestamp::ZERO);
+        let published = flow_text(core.engine());
+        Self { core, now: 0, running: None, abandoned: Vec::new(), records: Vec::new(), published, reply: None }
+    }
+
+    fn event(&mut self, event: Event) {
+        let effects = self.core.handle(Timestamp::from_nanos(self.now), event);
+        let mut durable = true;
+        for effect in effects {
+            match effect {
+                Effect::Record { entry, durable: now_durable } => {
+                    durable = now_durable;
+                    self.records.push(entry);
+                }
+                Effect::Publish { path, .. } => {
+                    assert!(path.open().is_none() || durable, "flow opened before its record was durable");
+                    self.published = flow_text(self.core.engine());
+                }
+                Effect::Run { ticket, request, .. } => {
+                    assert!(self.running.is_none(), "two hooks at once");
+                    assert!(durable || request.stage == Stage::Flow, "a hook started before its record was durable");
+                    assert!(
+                        matches!(self.records.last(), Some(Entry::HookStart { ticket: last, .. }) if *last == ticket)
+                    );
+                    self.running = Some((ticket, request));
+                }
+                Effect::Abandon { ticket } => self.abandoned.push(ticket),
+                Effect::Reply(reply) => self.reply = Some(reply),
+            }
+        }
+    }
+
+    fn slot(&mut self, name: &str, ok: bool) {
+        let verdict = if ok {
+            Verdict::Success(Evidence::default())
+        } else {
+            Verdict::PathFault { fault: Fault::Refused, text: "refused".to_owned() }
+        };
+        self.verdict(name, verdict);
+    }
+
+    fn verdict(&mut self, name: &str, verdict: Verdict) {
+        let endpoint = self.core.engine().id(name).unwrap();
+        self.event(Event::Slot(Observed { endpoint, verdict }));
+    }
+
+    /// One slot of each endpoint, a second later: `+` a success, `x` a failure.
+    fn round(&mut self, results: &str) {
+        self.now += SECOND;
+        for (name, result) in ["east", "west", "north"].into_iter().zip(results.chars()) {
+            self.slot(name, result == '+');
+        }
+    }
+
+    fn rounds(&mut self, rounds: &[&str]) {
+        rounds.iter().for_each(|round| self.round(round));
+    }
+
+    fn end_hook(&mut self, stage: Stage, result: HookResult) {
+        let (ticket, request) = self.running.take().unwrap_or_else(|| panic!("no hook runs, {stage:?} was expected"));
+        assert_eq!(request.stage, stage);
+        let counts = (result == HookResult::Ok && stage == Stage::Reconcile).then_some(ReconcileCounts {
+            resting: 1,
+            filled: 0,
+            unknown: 0,
+        });
+        self.event(Event::HookEnded {
+            ticket,
+            report: HookReport { result, millis: 1, output: String::new(), counts },
+        });
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        self.now += seconds * SECOND;
+        self.event(Event::Deadline);
+    }
+
+    fn command(&mut self, command: Command) -> Result<String, String> {
+        self.event(Event::Command { command, caller: "a test".to_owned() });
+        self.reply.take().unwrap()
+    }
+
+    fn stage(&self) -> Option<Stage> {
+        self.running.as_ref().map(|(_, request)| request.stage)
+    }
+
+    fn noted(&self, wanted: &str) -> bool {
+        self.records.iter().any(|entry| matches!(entry, Entry::Note { code, .. } if *code == wanted))
+    }
+}
+
+#[test]
+fn a_failover_is_decided_fenced_switched_reconciled_and_opened() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++"]);
+    assert_eq!(world.published, "OPEN east #1");
+    world.rounds(&["x++", "x++"]);
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Fence), "HOLD SWITCHING"));
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((&*request.endpoint, request.epoch), ("east", 1));
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((request.stage, &*request.endpoint, request.epoch), (Stage::Switch, "west", 2));
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!(request.stage, Stage::Reconcile);
+    assert!(request.detail.unwrap().contains("session closed"));
+    assert_eq!(request.cancel_on_disconnect.as_deref(), Some("session"));
+    assert_eq!(world.published, "HOLD RECONCILING");
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    assert_eq!((world.stage(), &*world.published), (None, "OPEN west #2"));
+}
+
+#[test]
+fn b34_a_failed_fence_never_leads_to_a_switch_and_a_person_can_stand_in() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    for result in [HookResult::Exit(1), HookResult::Timeout, HookResult::Unreachable("gone".to_owned())] {
+        world.end_hook(Stage::Fence, result);
+        assert_eq!((world.stage(), &*world.published), (None, "HOLD SWITCHING"));
+        while world.stage().is_none() {
+            world.round("x++");
+        }
+    }
+    assert_eq!(world.core.engine().epoch().unwrap().get(), 1);
+    world.end_hook(Stage::Fence, HookResult::Exit(1));
+    assert!(world.command(Command::ConfirmFence { epoch: 7 }).is_err());
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
+    world.round("x++");
+    assert_eq!((world.stage(), world.core.engine().epoch().unwrap().get()), (Some(Stage::Switch), 2));
+}
+
+#[test]
+fn b34_a_failed_switch_tries_the_next_target_and_then_halts() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Exit(1));
+    // West never carried flow, but its epoch was published: it is fenced like any other.
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Fence), "HOLD SWITCHING"));
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.running.as_ref().unwrap().1.endpoint, "north");
+    world.end_hook(Stage::Switch, HookResult::Exit(1));
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Exit(1));
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Halt), "HALT SWITCH_FAILED"));
+}
+
+#[test]
+fn b10_unknown_orders_and_failed_reconciliations_keep_the_hold() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    world.end_hook(Stage::Reconcile, HookResult::Timeout);
+    assert_eq!((world.stage(), &*world.published), (None, "HOLD RECONCILING"));
+    world.wait(1);
+    let (ticket, _) = world.running.take().unwrap();
+    let counts = Some(ReconcileCounts { resting: 0, filled: 0, unknown: 1 });
+    let report = HookReport { result: HookResult::Ok, millis: 1, output: String::new(), counts };
+    world.event(Event::HookEnded { ticket, report });
+    assert_eq!((world.stage(), &*world.published), (None, "HOLD RECONCILING"));
+    assert!(world.noted("ORDERS_UNKNOWN"));
+    assert!(world.command(Command::ConfirmReconciled { epoch: 1 }).unwrap_err().starts_with("STALE_RECONCILE"));
+    world.round("x++");
+    assert!(world.command(Command::ConfirmReconciled { epoch: 2 }).is_ok());
+    assert_eq!(world.published, "OPEN west #2");
+}
+
+#[test]
+fn a_hold_that_lasts_too_long_becomes_a_halt_and_retries_go_on() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    for _ in 0..299 {
+        world.round("x++");
+    }
+    assert_eq!(world.published, "HOLD SWITCHING");
+    world.round("x++");
+    assert_eq!(world.published, "HALT HOLD_EXPIRED");
+    world.end_hook(Stage::Fence, HookResult::Exit(1));
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    world.rounds(&["x++", "x++"]);
+    assert_eq!(world.stage(), Some(Stage::Fence));
+}
+
+#[test]
+fn b19_a_halt_is_retried_until_its_hook_confirms_it() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "xxx", "xxx"]);
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Halt), "HALT NO_TARGET_AVAILABLE"));
+    assert!(world.noted("SUSPECT_OBSERVER"));
+    world.end_hook(Stage::Halt, HookResult::Exit(1));
+    assert!(!world.core.state().halt_confirmed);
+    world.wait(1);
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    assert!(world.core.state().halt_confirmed);
+    // A path that comes back is switched to, fenced as ever, and reconciled; nothing opens by itself.
+    world.rounds(&["x+x"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Reconcile), "HOLD RECONCILING"));
+}
+
+#[test]
+fn a_failback_waits_for_its_gates_and_is_staged_like_a_failover() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    for stage in [Stage::Fence, Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    for _ in 0..59 {
+        world.round("+++");
+        assert_eq!((world.stage(), &*world.published), (None, "OPEN west #2"));
+    }
+    world.round("+++");
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((request.stage, &*request.endpoint, request.target.as_deref()), (Stage::Fence, "west", Some("east")));
+    assert_eq!(world.published, "HOLD SWITCHING");
+    for stage in [Stage::Fence, Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    assert_eq!(world.published, "OPEN east #3");
+}
+
+#[test]
+fn a_primary_lost_during_its_failback_leaves_the_fenced_path_all_the_same() {
+    let mut world = World::new(config(|config| {
+        config.policy =
+            Policy::new(PolicySettings { cooldown: Duration::ZERO, failure_threshold: 2, ..Default::default() })
+                .unwrap();
+    }));
+    world.rounds(&["+++", "x++", "x++"]);
+    for stage in [Stage::Fence, Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    world.rounds(&["+++", "+++", "+++"]);
+    assert_eq!(world.stage(), Some(Stage::Fence));
+    world.rounds(&["x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.running.as_ref().unwrap().1.endpoint, "north");
+}
+
+#[test]
+fn manual_failback_is_reported_once_and_done_by_a_person() {
+    let mut world = World::new(config(|config| config.failback = FailbackMode::Manual));
+    world.rounds(&["+++", "x++", "x++"]);
+    for stage in [Stage::Fence, Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    assert!(world.command(Command::Failback).unwrap_err().starts_with("NO_ACTION"));
+    for _ in 0..100 {
+        world.round("+++");
+    }
+    assert_eq!(world.published, "OPEN west #2");
+    assert_eq!(world.records.iter().filter(|e| matches!(e, Entry::Note { code: "FAILBACK_POSSIBLE", .. })).count(), 1);
+    assert_eq!(world.command(Command::Failback).unwrap(), "FENCE_REQUIRED");
+    assert_eq!(world.stage(), Some(Stage::Fence));
+}
+
+#[test]
+fn a_pause_assesses_and_moves_nothing() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++"]);
+    assert!(world.command(Command::Pause).is_ok());
+    world.rounds(&["x++", "x++", "x++"]);
+    assert_eq!((world.stage(), &*world.published), (None, "OPEN east #1"));
+    assert!(world.noted("PAUSED_ANSWER"));
+    assert!(world.command(Command::Switchover { target: "west".to_owned() }).is_err());
+    assert!(world.command(Command::Unpause).is_ok());
+    assert_eq!(world.stage(), Some(Stage::Fence));
+}
+
+#[test]
+fn a_failover_during_reconciliation_abandons_the_hook_and_does_not_wait_for_it() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    let (ticket, _) = world.running.clone().unwrap();
+    world.rounds(&["xx+", "xx+"]);
+    assert_eq!((world.abandoned.clone(), &*world.published), (vec![ticket], "HOLD SWITCHING"));
+    world.end_hook(Stage::Reconcile, HookResult::Abandoned);
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((request.stage, &*request.endpoint, request.epoch), (Stage::Fence, "west", 2));
+}
+
+#[test]
+fn a_freeze_is_told_before_the_fence() {
+    let mut world = World::new(config(|config| config.hooks.flow = hook(true)));
+    world.rounds(&["+++"]);
+    world.end_hook(Stage::Flow, HookResult::Ok);
+    world.rounds(&["x++", "x++"]);
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((request.stage, request.detail.as_deref()), (Stage::Flow, Some("HOLD SWITCHING")));
+    world.end_hook(Stage::Flow, HookResult::Timeout);
+    assert_eq!(world.stage(), Some(Stage::Fence));
+}
+
+#[test]
+fn without_a_fence_hook_only_a_person_moves_flow() {
+    let mut world = World::new(config(|config| config.hooks.fence = Vec::new()));
+    world.rounds(&["+++", "x++", "x++", "x++"]);
+    assert_eq!((world.stage(), &*world.published), (None, "HOLD SWITCHING"));
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
+    assert_eq!(world.stage(), Some(Stage::Switch));
+}
+
+#[test]
+fn b14_throttled_results_count_as_nothing_and_silence_is_loud() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++"]);
+    for _ in 0..40 {
+        world.now += SECOND;
+        let throttled = Verdict::NoEvidence { cause: NoEvidence::Throttled, text: "429".to_owned(), retry_after: None };
+        world.verdict("east", throttled);
+        world.slot("west", true);
+    }
+    assert_eq!((world.stage(), &*world.published), (None, "OPEN east #1"));
+    assert!(world.noted("ACTIVE_SILENT"));
+}
+
+#[test]
+fn a_stall_forgets_what_was_seen_and_waits_for_every_endpoint() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++"]);
+    world.event(Event::Stall { text: "frozen for 10 s".to_owned() });
+    world.slot("east", false);
+    assert_eq!(world.core.engine().health(world.core.engine().id("east").unwrap()).unwrap().consecutive_failures(), 1);
+    world.slot("east", false);
+    assert_eq!(world.stage(), None, "west and north have not been heard of since");
+    world.slot("west", true);
+    world.slot("north", true);
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Fence), "HOLD SWITCHING"));
+}
+
+#[test]
+fn a_journal_that_fails_halts_and_takes_back_what_was_not_durable() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.core.engine().epoch().unwrap().get(), 2);
+    // The record of SWITCHED could not be written: nothing of what followed it happened.
+    world.running = None;
+    world.event(Event::JournalFailed { text: "no space left".to_owned() });
+    assert_eq!(world.core.engine().epoch().unwrap().get(), 1);
+    assert_eq!(world.published, "HALT JOURNAL_FAILED");
+    world.rounds(&["x++", "x++"]);
+    assert_eq!(world.core.engine().epoch().unwrap().get(), 1);
+    assert!(world.command(Command::Resume).is_err());
+}
+
+#[test]
+fn a_lost_state_folder_begins_held_on_the_stated_endpoint() {
+    let config = config(|_| {});
+    let engine = first_start(&config, "west", Timestamp::ZERO).unwrap();
+    assert!(first_start(&config, "nowhere", Timestamp::ZERO).is_err());
+    let mut world = World::of(config, engine, DriverState { carried: true, ..DriverState::default() });
+    assert_eq!(world.published, "HOLD RECONCILING");
+    world.event(Event::Deadline);
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    assert_eq!(world.core.engine().order_flow(), OrderFlow::Hold { reason: crate::engine::HoldReason::Starting });
+    world.round("+++");
+    assert_eq!(world.published, "OPEN west #1");
+}
+
+#[test]
+fn folding_the_records_gives_the_state_that_was_lost() {
+    let mut world = World::new(config(|_| {}));
+    let stages = [Stage::Fence, Stage::Switch, Stage::Reconcile];
+    world.rounds(&["+++", "x++", "x++"]);
+    for (done, stage) in stages.into_iter().enumerate() {
+        let mut folded = DriverState { carried: true, ..DriverState::default() };
+        world.records.iter().for_each(|entry| folded.fold(entry));
+        assert_eq!(folded.unknown_hook.map(|(stage, _)| stage), Some(stage), "after {done} stages");
+        assert_eq!(folded.carried, world.core.state().carried);
+        assert_eq!(folded.plan, world.core.state().plan);
+        world.end_hook(stage, HookResult::Ok);
+    }
+    let mut folded = DriverState { carried: true, ..DriverState::default() };
+    world.records.iter().for_each(|entry| folded.fold(entry));
+    assert_eq!((folded.unknown_hook, folded.carried, folded.plan), (None, true, None));
+}

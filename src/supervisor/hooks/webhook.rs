@@ -1,0 +1,45 @@
+//! A hook as a POST of a JSON body, on a fresh connection.
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::{Request, Uri, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::{Ended, HookRequest, HookResult, LONGEST_OUTPUT};
+
+pub(super) async fn run(url: &str, request: &HookRequest) -> Ended {
+    match answer(url, request).await {
+        Ok((status, output)) if (200..300).contains(&status) => Ended { result: HookResult::Ok, output },
+        Ok((status, output)) => Ended { result: HookResult::Status(status), output },
+        Err(why) => Ended::of(HookResult::Unreachable(why)),
+    }
+}
+
+async fn answer(url: &str, request: &HookRequest) -> Result<(u16, Vec<u8>), String> {
+    let uri: Uri = url.parse().map_err(|error| format!("the webhook's url: {error}"))?;
+    let host = uri.host().ok_or("the webhook's url has no host")?;
+    let port = uri.port_u16().unwrap_or(80);
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| format!("connect: {error}"))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let body = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+    let post = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()))
+        .header(header::HOST, uri.authority().map_or(host, |authority| authority.as_str()))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONNECTION, "close")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| error.to_string())?;
+    let exchange = async {
+        let response = sender.send_request(post).await.map_err(|error| error.to_string())?;
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), LONGEST_OUTPUT).collect().await;
+        let body = body.map_err(|error| format!("the answer's body: {error}"))?.to_bytes();
+        Ok((status, body.to_vec()))
+    };
+    // The connection makes progress only while it is polled; it ends with the exchange.
+    tokio::select! {
+        done = exchange => done,
+        ended = connection => Err(format!("the connection closed early: {ended:?}")),
+    }
+}
