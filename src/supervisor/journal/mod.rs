@@ -64,7 +64,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -80,7 +80,9 @@ pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
 pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
 
+use super::clock::BootClock;
 use crate::engine::Timestamp;
+use crate::manager::Clock;
 use mirror::Mirror;
 use read::Scan;
 use segment::{Lock, Locked, UNFINISHED};
@@ -286,6 +288,7 @@ fn writer(
         }
     };
     let is_new = scan.segments.is_empty();
+    let clock = BootClock::default();
     let mut writer = Writer {
         storage,
         file,
@@ -298,9 +301,10 @@ fn writer(
         segment_size,
         keep,
         head: 0,
+        clock,
         buffer: Vec::new(),
         // What a killed process wrote may not be on disk yet, and is decided by from now on.
-        unsynced: Some(Instant::now()),
+        unsynced: Some(clock.now()),
         failed: None,
     };
     if is_new {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use thiserror::Error;
@@ -16,8 +16,9 @@ use super::record::{Body, Entry, FORMAT, Link, Place, SegmentRecord, Seq, Stamp,
 use super::retention::{Keep, expendable};
 use super::segment::{SegmentFile, Storage, UNFINISHED, name};
 use crate::engine::Timestamp;
+use crate::manager::Clock;
 use crate::scenario::LONGEST_LINE;
-use crate::supervisor::clock;
+use crate::supervisor::clock::{self, BootClock};
 
 /// Observations are written within this time (and put on disk within [`SYNC_EVERY`]).
 pub const WRITE_WITHIN: Duration = Duration::from_millis(4);
@@ -88,10 +89,11 @@ pub(super) struct Writer {
     pub(super) keep: Keep,
     /// Size of the head of the segment that is written.
     pub(super) head: u64,
+    pub(super) clock: BootClock,
     /// Lines that are not written yet.
     pub(super) buffer: Vec<u8>,
     /// When the oldest line was written that is not on disk yet.
-    pub(super) unsynced: Option<Instant>,
+    pub(super) unsynced: Option<Timestamp>,
     /// Storage failed: it is not touched again.
     pub(super) failed: Option<JournalFailed>,
 }
@@ -184,8 +186,13 @@ impl Writer {
             segment.bytes = segment.bytes.saturating_add(length(&self.buffer));
         }
         self.buffer.clear();
-        self.unsynced.get_or_insert_with(Instant::now);
+        self.unsynced.get_or_insert(self.clock.now());
         Ok(())
+    }
+
+    /// For how long something that was written has not been on disk.
+    fn unsynced_for(&self) -> Option<Duration> {
+        self.unsynced.map(|since| Duration::from_nanos(self.clock.now().nanos_since(since)))
     }
 
     /// Writes the lines that were made and puts everything on disk.
@@ -471,7 +478,7 @@ pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFail
     let mut batch = Vec::new();
     let mut waiting = Vec::new();
     loop {
-        let more = next_batch(shared, &mut batch, writer.unsynced);
+        let more = next_batch(shared, &mut batch, writer.unsynced_for());
         let result = write_batch(&mut writer, &mut batch, &mut waiting);
         if let Err(why) = &result {
             shared.close(why);
@@ -490,20 +497,18 @@ pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFail
 }
 
 /// Waits for records, or until what was written must be put on disk. False: the journal is closed, these are the last.
-fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Instant>) -> bool {
+fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>) -> bool {
     let mut queue = shared.queue.lock();
-    let sync_at = unsynced.map(|since| since + SYNC_EVERY);
     // Observations that come one after another are written together, and wake nobody.
-    let write_at = Instant::now() + WRITE_WITHIN;
     while !queue.durable && queue.closed.is_none() {
-        if shared.work.wait_until(&mut queue, write_at).timed_out() {
+        if shared.work.wait_for(&mut queue, WRITE_WITHIN).timed_out() {
             break;
         }
     }
     while queue.items.is_empty() && queue.closed.is_none() {
         queue.asleep = true;
-        match sync_at {
-            Some(sync_at) if shared.work.wait_until(&mut queue, sync_at).timed_out() => break,
+        match unsynced.map(|age| SYNC_EVERY.saturating_sub(age)) {
+            Some(left) if shared.work.wait_for(&mut queue, left).timed_out() => break,
             Some(_) => {}
             None => shared.work.wait(&mut queue),
         }
@@ -542,7 +547,7 @@ fn write_batch(
         }
     }
     // What came before a record that was refused is good.
-    let due = writer.unsynced.is_some_and(|since| since.elapsed() >= SYNC_EVERY);
+    let due = writer.unsynced_for().is_some_and(|age| age >= SYNC_EVERY);
     if waiting.is_empty() && !due && refused.is_none() {
         writer.write()?;
     } else {
