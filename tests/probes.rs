@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use brokers::certificates::Authority;
-use brokers::{FrontEnd, Mode};
 use broker_failover::engine::{
     Endpoint, EndpointId, EndpointState, Engine, FailoverOutcome, FenceStatus, Policy, ProbeResult, Timestamp,
 };
@@ -24,6 +22,8 @@ use broker_failover::supervisor::probes::{
     Evidence, Fault, NoEvidence, ProbeFuture, Prober, ProberError, Resolver, Verdict, of_endpoint, probe_once,
 };
 use broker_failover::supervisor::scheduler::{Event, Options, Scheduler, SlotResult, Watch};
+use brokers::certificates::Authority;
+use brokers::{FrontEnd, Mode};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -302,11 +302,19 @@ async fn exec_against_each_end_of_a_program() {
     let missing = ProbeKind::Exec(ExecConfig { command: vec!["/nonexistent/probe".to_owned()] });
     let mut cases = vec![
         Case::new("exit 0", prober("fix://127.0.0.1:1", &[exec("exit 0")]), "+"),
-        Case::new("exit 3", prober("fix://127.0.0.1:1", &[exec("echo https://u:s3cret@h >&2; exit 3")]), "UnexpectedAnswer"),
+        Case::new(
+            "exit 3",
+            prober("fix://127.0.0.1:1", &[exec("echo https://u:s3cret@h >&2; exit 3")]),
+            "UnexpectedAnswer",
+        ),
         Case::new("killed", prober("fix://127.0.0.1:1", &[exec("kill -TERM $$")]), "UnexpectedAnswer"),
         Case::new("missing", prober("fix://127.0.0.1:1", &[missing]), "Error"),
         Case::new("endless output", prober("fix://127.0.0.1:1", &[exec("head -c 1000000 /dev/zero")]), "+"),
-        Case::new("leaves a child", prober("fix://127.0.0.1:1", &[exec(&format!("sh -c 'sleep 600; : {marker}' &"))]), "+"),
+        Case::new(
+            "leaves a child",
+            prober("fix://127.0.0.1:1", &[exec(&format!("sh -c 'sleep 600; : {marker}' &"))]),
+            "+",
+        ),
     ];
     run(&cases).await;
     // It ignores being asked politely, and so does what it starts.
@@ -508,7 +516,12 @@ async fn b05_a_peers_zero_or_huge_wish_makes_no_busy_loop_and_no_overflow() {
         // Five slots take one second; whatever is wished for, it is asked at its start and perhaps at its end.
         assert!(front_end.counts().requests <= 2 * 10, "{:?}", front_end.counts());
     }
-    let zero = Probing { interval: Duration::ZERO, interval_when_failing: Duration::ZERO, timeout: Duration::ZERO, jitter: 0.0 };
+    let zero = Probing {
+        interval: Duration::ZERO,
+        interval_when_failing: Duration::ZERO,
+        timeout: Duration::ZERO,
+        jitter: 0.0,
+    };
     let scheduler = Scheduler::start(Options::default()).expect("threads");
     let (sender, mut events) = mpsc::channel(100);
     let group = scheduler.group(sender);
@@ -540,7 +553,9 @@ async fn b08_whatever_state_a_probe_is_in_each_slot_yields_one_result_and_only_a
         ),
         (
             "it breaks",
-            Script::new(|slot| if slot == 0 { at_once(good()) } else { Box::pin(async { panic!("no session object") }) }),
+            Script::new(
+                |slot| if slot == 0 { at_once(good()) } else { Box::pin(async { panic!("no session object") }) },
+            ),
             vec!["+", "Panic", "Panic", "Panic", "Panic"],
         ),
         (
@@ -618,8 +633,7 @@ async fn b14_being_asked_for_patience_stops_everyone_who_shares_the_quota_and_mo
     let (sender, mut events) = mpsc::channel(1_000);
     let group = scheduler.group(sender);
     for (index, case) in (0..).zip(&cases) {
-        let probing =
-            Probing { interval: INTERVAL, interval_when_failing: INTERVAL, timeout: PATIENT, jitter: 0.0 };
+        let probing = Probing { interval: INTERVAL, interval_when_failing: INTERVAL, timeout: PATIENT, jitter: 0.0 };
         let (endpoint, prober) = (EndpointId::from_index(index), Arc::clone(&case.prober));
         group.watch(Watch { endpoint, probing, prober, shared_fate: case.shared_fate.clone() });
     }

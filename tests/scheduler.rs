@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brokers::{FrontEnd, Mode};
 use broker_failover::engine::{Endpoint, EndpointId};
 use broker_failover::supervisor::config::{
     CancelOnDisconnect, EndpointConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, TlsConfig,
 };
 use broker_failover::supervisor::probes::{NoEvidence, Prober, Resolver, Verdict, of_endpoint};
 use broker_failover::supervisor::scheduler::{Event, Group, Options, Scheduler, SlotResult, Watch};
+use brokers::{FrontEnd, Mode};
 use tokio::sync::{Mutex, mpsc};
 
 /// Descriptors, threads and CPU belong to the process: one test at a time.
@@ -86,7 +86,8 @@ fn descriptors() -> usize {
 /// The scheduler's threads.
 fn threads() -> usize {
     let all = std::fs::read_dir("/proc/self/task").expect("procfs").flatten();
-    all.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("bf-"))).count()
+    all.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("bf-")))
+        .count()
 }
 
 /// Waits until `condition` holds; what is freed is freed a moment later.
@@ -282,10 +283,9 @@ async fn cost_of_a_check() {
         expect_body: None,
         tls: TlsConfig::default(),
     };
-    for (kind, probe) in [
-        ("http", prober(&url("http"), ProbeKind::Http(http_config))),
-        ("tcp", prober(&url("tcp"), ProbeKind::Tcp)),
-    ] {
+    for (kind, probe) in
+        [("http", prober(&url("http"), ProbeKind::Http(http_config))), ("tcp", prober(&url("tcp"), ProbeKind::Tcp))]
+    {
         for (endpoints, interval) in [(2, 100), (200, 1_000), (200, 100), (2_000, 1_000), (2_000, 100)] {
             let (scheduler, group, mut events) = started(100_000);
             for index in 0..endpoints {
@@ -297,7 +297,8 @@ async fn cost_of_a_check() {
             loop {
                 buffer.clear();
                 events.recv_many(&mut buffer, 1_000).await;
-                good += buffer.iter().filter(|event| matches!(event, Event::Slot(result) if is_good(result))).count() as u64;
+                good += buffer.iter().filter(|event| matches!(event, Event::Slot(result) if is_good(result))).count()
+                    as u64;
                 let now = std::time::Instant::now();
                 let (from, slots, probes, before) =
                     *span.get_or_insert_with(|| (now, cpu("bf-slots"), cpu("bf-probes"), scheduler.stats()));
