@@ -84,7 +84,7 @@ fn error_of(manager: &Manager<impl Probe, impl Clock>, id: EndpointId) -> String
 fn watched<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = channel();
     let running = thread::spawn(move || done.send(test()).unwrap());
-    match result.recv_timeout(Duration::from_secs(120)) {
+    match result.recv_timeout(Duration::from_secs(60)) {
         Ok(result) => result,
         Err(RecvTimeoutError::Disconnected) => std::panic::resume_unwind(running.join().unwrap_err()),
         Err(RecvTimeoutError::Timeout) => panic!("deadlock"),

@@ -280,20 +280,24 @@ fn probes_run_outside_the_lock_and_delay_nobody() {
 
 #[test]
 fn a_result_of_an_old_address_is_dropped() {
-    let (result, engine) = probing_west(|manager| move_to(manager, "https://elsewhere.example"));
-    assert_eq!(result, Err(ProbeFault::Outdated { endpoint: "west".into() }));
-    assert_eq!(engine.health(WEST), Some(&Health::default()));
+    watched(|| {
+        let (result, engine) = probing_west(|manager| move_to(manager, "https://elsewhere.example"));
+        assert_eq!(result, Err(ProbeFault::Outdated { endpoint: "west".into() }));
+        assert_eq!(engine.health(WEST), Some(&Health::default()));
+    });
 }
 
 #[test]
 fn a_result_counts_if_only_the_priority_changed_or_the_old_address_is_the_present_one_again() {
-    let (result, _) = probing_west(|manager| {
-        manager.update_endpoint("west", EndpointUpdate { priority: Some(1), ..Default::default() }).unwrap();
+    watched(|| {
+        let (result, _) = probing_west(|manager| {
+            manager.update_endpoint("west", EndpointUpdate { priority: Some(1), ..Default::default() }).unwrap();
+        });
+        assert_eq!(result.unwrap().to, EndpointState::Healthy);
+        let (result, _) = probing_west(|manager| {
+            move_to(manager, "https://elsewhere.example");
+            move_to(manager, "https://west.example");
+        });
+        assert_eq!(result.unwrap().to, EndpointState::Healthy);
     });
-    assert_eq!(result.unwrap().to, EndpointState::Healthy);
-    let (result, _) = probing_west(|manager| {
-        move_to(manager, "https://elsewhere.example");
-        move_to(manager, "https://west.example");
-    });
-    assert_eq!(result.unwrap().to, EndpointState::Healthy);
 }

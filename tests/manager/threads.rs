@@ -19,7 +19,7 @@ impl Clock for Ticks {
     }
 }
 
-const CYCLES: u32 = 200;
+const CYCLES: u32 = 120;
 const READERS: usize = 2;
 const STEADY: EndpointId = EndpointId::from_index(3);
 const CRASHING: EndpointId = EndpointId::from_index(4);
