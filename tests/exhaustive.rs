@@ -25,6 +25,8 @@
 //! The smallest world is searched to the end. `BROKER_FAILOVER_DEPTH=25 cargo test --release --test exhaustive two`
 //! reaches the end of all worlds of two endpoints; those of three grow about threefold with each step.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test may look at the clock and print")]
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Debug;

@@ -1,5 +1,6 @@
 //! The fuzz target's checks on the stable toolchain: the same function (`fuzz/check.rs`), fed by proptest instead of
-//! libFuzzer. BROKER_FAILOVER_CASES sets the number of cases.
+//! libFuzzer. BROKER_FAILOVER_CASES sets the number of cases; by default there are few, since each replays a file many
+//! times, and the fuzzer runs far more.
 #![cfg(feature = "scenario")]
 
 #[path = "../fuzz/check.rs"]
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 fn cases() -> ProptestConfig {
-    let cases = std::env::var("BROKER_FAILOVER_CASES").map_or(10_000, |text| text.parse().expect("a number of cases"));
+    let cases = std::env::var("BROKER_FAILOVER_CASES").map_or(2_000, |text| text.parse().expect("a number of cases"));
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() }
 }
 

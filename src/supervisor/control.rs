@@ -24,6 +24,7 @@ use tracing::{info, warn};
 
 use super::group::task::GroupHandle;
 use super::group::{Command, GroupStatus};
+use super::journal::Peer;
 
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
@@ -113,16 +114,16 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
         let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", peer.uid()));
         return reply(&mut writer, &answer).await;
     }
-    let caller = format!("uid {} pid {}", peer.uid(), peer.pid().unwrap_or(0));
+    let caller = Peer { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = String::new();
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line).await? == 0 {
             return Ok(());
         }
-        info!(caller, request = line.trim_end(), "control");
+        info!(%caller, request = line.trim_end(), "control");
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => obey(groups, request, &caller).await,
+            Ok(request) => obey(groups, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {error}")),
         };
         reply(&mut writer, &answer).await?;
@@ -135,7 +136,7 @@ async fn reply(writer: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io
     writer.write_all(&line).await
 }
 
-async fn obey(groups: &[GroupHandle], request: Request, caller: &str) -> Answer {
+async fn obey(groups: &[GroupHandle], request: Request, caller: Peer) -> Answer {
     match request {
         Request::Status { .. } => match serde_json::to_value(status(groups).await) {
             Ok(value) => Answer::Ok(value),
@@ -143,7 +144,7 @@ async fn obey(groups: &[GroupHandle], request: Request, caller: &str) -> Answer 
         },
         Request::Command { group, command } => match find(groups, group.as_deref()) {
             Err(why) => Answer::Error(why),
-            Ok(group) => match group.ask(command, caller).await {
+            Ok(group) => match group.ask(command, Some(caller)).await {
                 Ok(text) => Answer::Ok(text.into()),
                 Err(why) => Answer::Error(why),
             },

@@ -20,4 +20,6 @@ pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod running;
+pub mod scheduler;
 pub mod serve;

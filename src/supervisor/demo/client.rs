@@ -174,10 +174,12 @@ async fn submit(address: SocketAddr, tls: &TlsConnector, id: u64, epoch: u64) ->
         .header(header::HOST, "localhost")
         .body(Full::new(Bytes::from(format!("{id} {epoch}"))))
         .ok()?;
-    tokio::select! {
-        response = sender.send_request(request) => Some(response.ok()?.status()),
-        _ = connection => None,
-    }
+    let mut response = std::pin::pin!(sender.send_request(request));
+    let response = tokio::select! {
+        response = &mut response => response,
+        _ = connection => response.await,
+    };
+    Some(response.ok()?.status())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::scenario::Verb;
 
 use super::super::config::{FailbackMode, GroupConfig};
 use super::super::hooks::{HookReport, HookRequest, Stage};
+use super::super::journal::Peer;
 use super::super::probes::Verdict;
 use super::hooks::Lane;
 
@@ -40,8 +41,8 @@ pub enum Event {
     Command {
         /// What.
         command: Command,
-        /// Who, in words.
-        caller: String,
+        /// Who, as the kernel says.
+        caller: Option<Peer>,
     },
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
@@ -166,7 +167,11 @@ pub enum Entry {
         ticket: u64,
         /// Its stage.
         stage: Stage,
-        /// Its epoch.
+        /// Place in the stage's list of hooks.
+        level: usize,
+        /// The endpoint that it was told.
+        endpoint: String,
+        /// The epoch that it was told.
         epoch: u64,
         /// How it ended.
         report: HookReport,
@@ -175,8 +180,8 @@ pub enum Entry {
     Command {
         /// What was asked.
         command: Command,
-        /// Who asked, in words.
-        caller: String,
+        /// Who asked, as the kernel says.
+        caller: Option<Peer>,
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
@@ -194,6 +199,8 @@ pub enum Entry {
 pub enum Outcome {
     /// A decision: outcome and reason code.
     Decided(&'static str, &'static str),
+    /// A probe's result was counted; the endpoint's state.
+    Probed(&'static str),
     /// Taken.
     Taken,
     /// Refused, with this code.
@@ -295,6 +302,15 @@ impl Core {
     #[must_use]
     pub fn config(&self) -> &GroupConfig {
         &self.config
+    }
+
+    /// What the last failback evaluation answered.
+    #[must_use]
+    pub fn failback_answer(&self) -> Option<&'static str> {
+        match self.last_answer.last() {
+            Some(Some(Outcome::Decided(outcome, _))) => Some(outcome),
+            _ => None,
+        }
     }
 
     /// Takes one event and says what must be done, in order.
@@ -641,9 +657,9 @@ impl Core {
         }
     }
 
-    fn command(&mut self, now: Timestamp, command: Command, caller: String, effects: &mut Vec<Effect>) {
+    fn command(&mut self, now: Timestamp, command: Command, caller: Option<Peer>, effects: &mut Vec<Effect>) {
         let place = effects.len();
-        let reply = self.obey(now, &command, &caller, effects);
+        let reply = self.obey(now, &command, caller, effects);
         let refused = reply.as_ref().err().cloned();
         // The command stands in the journal before what follows from it.
         effects.insert(place, Effect::Record { entry: Entry::Command { command, caller, refused }, durable: true });
@@ -654,7 +670,7 @@ impl Core {
         &mut self,
         now: Timestamp,
         command: &Command,
-        caller: &str,
+        caller: Option<Peer>,
         effects: &mut Vec<Effect>,
     ) -> Result<String, String> {
         if self.journal_failed {
@@ -690,7 +706,7 @@ impl Core {
         }
     }
 
-    fn confirm_fence(&mut self, epoch: u64, caller: &str) -> Result<String, String> {
+    fn confirm_fence(&mut self, epoch: u64, caller: Option<Peer>) -> Result<String, String> {
         let present = self.engine.epoch().map_or(0, crate::engine::Epoch::get);
         if epoch != present {
             return Err(format!("epoch {epoch} is not the present epoch {present}: nothing was confirmed"));
@@ -701,7 +717,11 @@ impl Core {
         if self.unknown_hook.is_some_and(|(stage, _)| stage == Stage::Fence) {
             self.unknown_hook = None;
         }
-        self.proof = Some(Proof { epoch, by: format!("a person ({caller})"), until: None });
+        self.proof = Some(Proof {
+            epoch,
+            by: caller.map_or_else(|| "a person".to_owned(), |peer| peer.to_string()),
+            until: None,
+        });
         Ok(format!("epoch {epoch} is fenced"))
     }
 
@@ -765,7 +785,8 @@ impl Outcome {
     fn of(result: &Result<Output, InputError>) -> Self {
         match result {
             Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
-            Ok(_) => Self::Taken,
+            Ok(Output::Health(change)) => Self::Probed(change.to.name()),
+            Ok(Output::Flow(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }
     }

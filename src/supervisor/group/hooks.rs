@@ -26,10 +26,11 @@ pub(super) struct Lane {
     told: OrderFlow,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     ticket: u64,
     stage: Stage,
+    endpoint: String,
     epoch: u64,
     level: usize,
     abandoned: bool,
@@ -79,7 +80,7 @@ impl Lane {
 
     /// Whether a hook runs whose end decides what comes next, so that nothing is evaluated meanwhile.
     pub(super) fn decides(&self) -> bool {
-        self.running.is_some_and(|running| matches!(running.stage, Stage::Fence | Stage::Switch))
+        self.running.as_ref().is_some_and(|running| matches!(running.stage, Stage::Fence | Stage::Switch))
     }
 
     pub(super) fn next_retry(&self) -> Option<Timestamp> {
@@ -122,9 +123,10 @@ impl Core {
         }
         let Some((stage, level)) = self.wanted(now) else { return };
         self.lane.ticket += 1;
-        let request = self.request(stage);
+        let request = self.request(now, stage);
         let (ticket, epoch, flow) = (self.lane.ticket, request.epoch, self.engine.order_flow());
-        self.lane.running = Some(Running { ticket, stage, epoch, level, abandoned: false, flow });
+        let endpoint = request.endpoint.clone();
+        self.lane.running = Some(Running { ticket, stage, endpoint, epoch, level, abandoned: false, flow });
         let entry = Entry::HookStart { ticket, level, request: request.clone() };
         effects.push(Effect::Record { entry, durable: stage != Stage::Flow });
         effects.push(Effect::Run { ticket, level, request });
@@ -163,7 +165,7 @@ impl Core {
         self.plan.is_some() && self.engine.is_spent() && !fenced && self.engine.policy().settings().require_fence
     }
 
-    fn request(&self, stage: Stage) -> HookRequest {
+    fn request(&self, now: Timestamp, stage: Stage) -> HookRequest {
         let active = self.engine.active();
         let endpoint = active.and_then(|id| self.engine.endpoint(id));
         let left = self.left.map(|id| self.name(id));
@@ -174,6 +176,7 @@ impl Core {
                 .endpoints()
                 .find(|(_, endpoint)| endpoint.primary)
                 .map(|(_, endpoint)| endpoint.name.clone()),
+            (Stage::Fence, _) => self.engine.eligible_targets(now).next().map(|id| self.name(id)),
             (Stage::Switch | Stage::Reconcile, _) => left,
             _ => None,
         };
@@ -208,7 +211,7 @@ impl Core {
             );
         };
         let Running { stage, epoch, level, .. } = running;
-        let entry = Entry::HookEnd { ticket, stage, epoch, report: report.clone() };
+        let entry = Entry::HookEnd { ticket, stage, level, endpoint: running.endpoint, epoch, report: report.clone() };
         effects.push(Effect::Record { entry, durable: stage != Stage::Flow });
         let ok = report.result == HookResult::Ok;
         let present = self.engine.epoch().map_or(0, Epoch::get) == epoch;

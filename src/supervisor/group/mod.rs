@@ -5,6 +5,7 @@
 
 pub mod core;
 mod hooks;
+mod ledger;
 mod persist;
 mod status;
 pub mod task;

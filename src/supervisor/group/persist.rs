@@ -7,12 +7,11 @@ use crate::engine::{
 };
 
 use super::super::config::GroupConfig;
-use super::super::hooks::{HookResult, Stage};
-use super::core::{Command, Core, Entry, Outcome, Plan, Proof};
-use crate::engine::Input;
-use crate::scenario::Verb;
+use super::super::hooks::Stage;
+use super::core::{Core, Plan, Proof};
 
-/// Kept in the journal at the head of each segment; between heads, [`DriverState::fold`] follows the records.
+/// Kept in the journal at the head of each segment; between heads it follows the records
+/// ([`Follow`](super::super::journal::Follow)).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverState {
@@ -35,52 +34,10 @@ pub struct DriverState {
 }
 
 impl DriverState {
-    /// Follows one record.
-    pub fn fold(&mut self, entry: &Entry) {
-        match entry {
-            Entry::HookStart { request, .. } => self.unknown_hook = Some((request.stage, request.epoch)),
-            Entry::HookEnd { stage, epoch, report, .. } => {
-                self.unknown_hook = None;
-                match (stage, report.result == HookResult::Ok) {
-                    (Stage::Fence, true) => {
-                        self.proof = Some(Proof {
-                            epoch: *epoch,
-                            by: "a fence hook before the restart".to_owned(),
-                            until: None,
-                        });
-                    }
-                    (Stage::Switch, true) => self.carried = true,
-                    (Stage::Halt, ok) => self.halt_confirmed = ok,
-                    _ => {}
-                }
-            }
-            Entry::Command { command, caller, refused: None } => match command {
-                Command::Pause => self.paused = true,
-                Command::Unpause => self.paused = false,
-                Command::RepeatHook => self.unknown_hook = None,
-                Command::ConfirmFence { epoch } => {
-                    self.proof = Some(Proof { epoch: *epoch, by: format!("a person ({caller})"), until: None });
-                }
-                Command::ConfirmReconciled { .. } => self.carried = true,
-                _ => {}
-            },
-            Entry::Input { verb: Verb::Input(input), answer } => self.fold_input(input, answer),
-            Entry::Input { .. } | Entry::Command { .. } | Entry::Note { .. } => {}
-        }
-    }
-
-    fn fold_input(&mut self, input: &Input, answer: &Outcome) {
-        match (input, answer) {
-            (Input::Evaluate(..) | Input::Rearm, Outcome::Decided("SWITCHED", _)) => {
-                self.plan = None;
-                self.carried = false;
-            }
-            (Input::FenceStarted(_) | Input::SwitchFailed(_), Outcome::Taken) => {
-                self.plan = self.plan.take().or(Some(Plan::Failover));
-            }
-            (Input::Halt(_), _) => self.halt_confirmed = false,
-            _ => {}
-        }
+    /// Of a group at its first start: nothing is under way, and the path that carries flow is where it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { carried: true, ..Self::default() }
     }
 }
 

@@ -35,6 +35,8 @@ pub struct GroupStatus {
     pub proof: Option<Proof>,
     /// Whether the transport was moved for the present epoch.
     pub carried: bool,
+    /// What the last failback evaluation answered, such as `COOLDOWN_ACTIVE`.
+    pub failback_answer: Option<String>,
     /// What waits for a person.
     pub waits_for: Option<String>,
     /// Where flow could go, best first.
@@ -112,6 +114,7 @@ impl GroupStatus {
             plan,
             proof,
             carried,
+            failback_answer: core.failback_answer().map(str::to_owned),
             waits_for: None,
             eligible_targets: engine.eligible_targets(now).map(|id| core.name(id)).collect(),
             operator_placed: engine.is_operator_placed(),

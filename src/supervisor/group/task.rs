@@ -12,8 +12,9 @@ use crate::path::{self, Path, PathPublisher, PathReader};
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
+use super::super::journal::Peer;
 use super::status::GroupStatus;
-use super::{Command, Core, Effect, Entry, Event, flow_text};
+use super::{Command, Core, Effect, Entry, Event, Outcome, flow_text};
 
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;
@@ -41,8 +42,8 @@ pub enum Message {
     Ask {
         /// What is wanted.
         command: Command,
-        /// Who asks, in words.
-        caller: String,
+        /// Who asks, as the kernel says.
+        caller: Option<Peer>,
         /// Where the answer goes.
         answer: oneshot::Sender<Result<String, String>>,
     },
@@ -68,10 +69,9 @@ impl GroupHandle {
     ///
     /// # Errors
     /// Why it was refused.
-    pub async fn ask(&self, command: Command, caller: &str) -> Result<String, String> {
+    pub async fn ask(&self, command: Command, caller: Option<Peer>) -> Result<String, String> {
         let (answer, answered) = oneshot::channel();
         let gone = || "the group has stopped".to_owned();
-        let caller = caller.to_owned();
         self.inbox.send(Message::Ask { command, caller, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
@@ -255,12 +255,13 @@ impl<L: Ledger> Task<L> {
     fn log(&self, entry: &Entry) {
         let group = &*self.group;
         match entry {
+            Entry::Input { answer: Outcome::Probed(_), .. } => {}
             Entry::Input { verb, answer } => info!(group, input = verb.name(), ?answer, "input"),
             Entry::HookStart { ticket, level, request } => {
                 let HookRequest { stage, endpoint, epoch, .. } = request;
                 warn!(group, ticket, level, ?stage, endpoint, epoch, "hook started");
             }
-            Entry::HookEnd { ticket, stage, epoch, report } => {
+            Entry::HookEnd { ticket, stage, epoch, report, .. } => {
                 let HookReport { result, millis, output, .. } = report;
                 match (stage, result) {
                     (Stage::Flow, _) | (_, hooks::HookResult::Ok) => {
@@ -269,7 +270,7 @@ impl<L: Ledger> Task<L> {
                     _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
                 }
             }
-            Entry::Command { command, caller, refused } => warn!(group, ?command, caller, ?refused, "command"),
+            Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
             Entry::Note { code, text } => warn!(group, code, text, "note"),
         }
     }

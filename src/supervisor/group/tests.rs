@@ -8,6 +8,7 @@ use crate::supervisor::config::{
     Probing, Require,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
+use crate::supervisor::journal::Follow;
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
 use super::core::flow_text;
@@ -166,7 +167,7 @@ impl World {
     }
 
     fn command(&mut self, command: Command) -> Result<String, String> {
-        self.event(Event::Command { command, caller: "a test".to_owned() });
+        self.event(Event::Command { command, caller: None });
         self.reply.take().unwrap()
     }
 
@@ -460,13 +461,13 @@ fn folding_the_records_gives_the_state_that_was_lost() {
     world.rounds(&["+++", "x++", "x++"]);
     for (done, stage) in stages.into_iter().enumerate() {
         let mut folded = DriverState { carried: true, ..DriverState::default() };
-        world.records.iter().for_each(|entry| folded.fold(entry));
+        world.records.iter().for_each(|entry| folded.fold(&entry.to_body()));
         assert_eq!(folded.unknown_hook.map(|(stage, _)| stage), Some(stage), "after {done} stages");
         assert_eq!(folded.carried, world.core.state().carried);
         assert_eq!(folded.plan, world.core.state().plan);
         world.end_hook(stage, HookResult::Ok);
     }
     let mut folded = DriverState { carried: true, ..DriverState::default() };
-    world.records.iter().for_each(|entry| folded.fold(entry));
+    world.records.iter().for_each(|entry| folded.fold(&entry.to_body()));
     assert_eq!((folded.unknown_hook, folded.carried, folded.plan), (None, true, None));
 }
