@@ -171,6 +171,9 @@ pub(crate) fn check_source(file: &str, source: &str, packages: &[String]) -> Vec
     let Some(room) = module.first().filter(|room| *room != "bin") else {
         return violations;
     };
+    if holds_only_documentation(&tokens) {
+        return violations;
+    }
     if !ROOMS.iter().any(|(name, _)| name == room) {
         violations.push(found(1, Rule::UnknownRoom, room.clone()));
         return violations;
@@ -187,6 +190,15 @@ pub(crate) fn check_source(file: &str, source: &str, packages: &[String]) -> Vec
         violations.extend(check_engine_words(&tokens).map(|(token, rule)| found(token.line, rule, token.text.clone())));
     }
     violations
+}
+
+/// A file of documentation and attributes is no room: there is nothing in it to import or to import with.
+fn holds_only_documentation(tokens: &[Token]) -> bool {
+    let mut at = 0;
+    while let Some(end) = tokens.get(at).and_then(|_| lexer::past_attribute(tokens, at)) {
+        at = end;
+    }
+    at == tokens.len()
 }
 
 /// `engine/flow.rs` is module `engine::flow`; `engine/mod.rs` is `engine`.
