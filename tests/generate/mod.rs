@@ -174,7 +174,8 @@ enum Op {
 /// for each choice would say the same, and take longer to draw than the engine takes to run the scenario.)
 pub(crate) fn drafts() -> impl Strategy<Value = Draft> {
     let endpoints = prop_oneof![1 => vec(any::<u64>(), 0..=1), 9 => vec(any::<u64>(), 2..=5)];
-    (any::<u64>(), any::<u64>(), endpoints, vec(any::<u64>(), 0..60)).prop_map(|(policy, shape, endpoints, steps)| {
+    // Shrinking goes from left to right: steps are taken out first, and what comes after that is quick to try.
+    (vec(any::<u64>(), 0..60), endpoints, any::<u64>(), any::<u64>()).prop_map(|(steps, endpoints, shape, policy)| {
         let mut shape = Dice(shape);
         let primary = shape.roll(5) as usize;
         Draft {
