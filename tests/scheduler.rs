@@ -180,10 +180,10 @@ async fn a_hundred_reloads_leave_no_descriptor_thread_or_probe_behind() {
         probes.push(http(&front_end));
         alive.push(front_end);
     }
-    let before = (descriptors(), threads());
+    let before = descriptors();
     let (scheduler, group, mut events) = started(10_000);
-    let running = (descriptors(), threads());
-    assert_eq!(running.1 - before.1, 2, "two threads, whatever the number of endpoints");
+    settles("two threads, whatever the number of endpoints", || threads() == 2).await;
+    let running = descriptors();
     for reload in 0..100_u64 {
         for (index, probe) in (0..40).zip(probes.iter().cycle()) {
             group.watch(watch(index, [20, 10, 200], probe));
@@ -192,7 +192,7 @@ async fn a_hundred_reloads_leave_no_descriptor_thread_or_probe_behind() {
             next_slot(&mut events).await;
         }
         // At most 20 probes of each endpoint, a connection each, at both of its ends.
-        let most = running.0 + 40 * 20 * 2;
+        let most = running + 40 * 20 * 2;
         assert!(descriptors() <= most, "{} after {reload} reloads", descriptors());
     }
     let run = group.watch(watch(0, [20, 10, 200], &probes[0]));
@@ -201,11 +201,11 @@ async fn a_hundred_reloads_leave_no_descriptor_thread_or_probe_behind() {
         assert!(group.unwatch(EndpointId::from_index(index)));
     }
     assert_eq!(scheduler.stats().running, 0);
-    settles("connections are left", || descriptors() <= running.0).await;
-    assert_eq!(threads(), running.1);
+    settles("connections are left", || descriptors() <= running).await;
+    assert_eq!(threads(), 2);
     drop(group);
     scheduler.stop();
-    settles("something is left", || descriptors() <= before.0 && threads() <= before.1).await;
+    settles("something is left", || descriptors() <= before && threads() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,7 +213,8 @@ async fn b21_ten_thousand_timeouts_pile_nothing_up() {
     let _alone = ONE_AT_A_TIME.lock().await;
     let front_end = FrontEnd::start(Mode::Hang, None).await.expect("a port");
     let (scheduler, group, mut events) = started(10_000);
-    let before = (descriptors(), threads());
+    settles("two threads", || threads() == 2).await;
+    let before = descriptors();
     let probe = http(&front_end);
     for index in 0..50 {
         group.watch(watch(index, [20, 20, 60], &probe));
@@ -224,15 +225,16 @@ async fn b21_ten_thousand_timeouts_pile_nothing_up() {
         assert!(!is_good(&result));
         failures += usize::from(!is_frozen(&result));
         if failures % 500 == 0 {
-            // Three probes of each endpoint, a connection each, at both of its ends; and what the front end is slow to
-            // close.
-            assert!(descriptors() <= before.0 + 50 * 3 * 2 + 500, "{} descriptors", descriptors());
-            assert_eq!(threads(), before.1);
+            // Three probes of each endpoint, a connection each; the other end, in this process too, may be slow to
+            // close. A leak would be ten thousand.
+            let (descriptors, running) = (descriptors(), scheduler.stats().running);
+            assert!(running <= 50 * 3 * 2, "{running} running, half of it being given up");
+            assert!(descriptors <= before + 3_000, "{descriptors} descriptors");
+            assert_eq!(threads(), 2);
         }
     }
-    assert!(scheduler.stats().running <= 50 * 4);
     drop(group);
-    settles("connections are left", || descriptors() <= before.0).await;
+    settles("connections are left", || descriptors() <= before).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -499,6 +499,12 @@ impl Entry {
         }
     }
 
+    /// Probes that run and are not being given up. Those end before another starts.
+    fn waited_for(&self) -> u64 {
+        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none());
+        self.window.iter().filter(waited_for).count() as u64
+    }
+
     fn is_running(&self) -> bool {
         self.window.iter().any(|item| matches!(item, Item::Running(_)))
     }
@@ -611,6 +617,9 @@ impl Entry {
             still_blocking()
         } else if !self.overlaps && self.is_running() {
             Verdict::fault(Fault::Overlap, "the slot before it is still running")
+        } else if self.waited_for() >= self.timeout.div_ceil(self.fast) {
+            // On time, there would be room: late slots were started together.
+            frozen("this process is late: the slots before it are still running")
         } else {
             let token = *ctx.next_token;
             *ctx.next_token += 1;

@@ -197,6 +197,21 @@ fn at_most_timeout_over_shortest_interval_run_at_once() {
 }
 
 #[test]
+fn late_slots_do_not_exceed_what_may_run_at_once() {
+    let mut bench = Bench::new();
+    bench.watch(0, [100, 100, 150], true, &[]);
+    bench.run_to(0);
+    bench.answer(0, good());
+    // Three slots at once, where two may run.
+    bench.now = T0 + 350 * MS;
+    bench.run_to(350);
+    assert_eq!(bench.starts(), [0, 350, 350]);
+    bench.answer(1, good());
+    bench.answer(2, good());
+    assert_eq!(bench.kinds(), ["+", "+", "+", "?Frozen"]);
+}
+
+#[test]
 fn a_failure_quickens_the_pace_and_a_success_of_the_newest_slows_it() {
     let mut bench = Bench::new();
     bench.watch(0, [100, 20, 80], true, &[]);
@@ -359,7 +374,7 @@ fn a_peers_wish_for_patience_is_bounded_by_a_day_and_zero_is_none() {
 #[test]
 fn noticed_late_by_more_than_three_intervals_is_a_stall() {
     let mut bench = Bench::new();
-    bench.watch(0, [100, 100, 80], true, &[]);
+    bench.watch(0, [100, 100, 380], true, &[]);
     bench.run_to(0);
     bench.answer(0, good());
     // Exactly three intervals late: caught up.
@@ -428,7 +443,7 @@ fn a_timeout_while_we_were_late_for_half_of_it_is_no_evidence() {
 #[test]
 fn a_start_that_is_late_leaves_the_path_its_full_time() {
     let mut bench = Bench::new();
-    bench.watch(0, [100, 100, 80], true, &[]);
+    bench.watch(0, [200, 200, 80], true, &[]);
     bench.now = T0 + 50 * MS;
     bench.run_to(129);
     assert_eq!(bench.told(), []);
