@@ -72,7 +72,7 @@ impl Broker {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (mode, watched) = watch::channel(Mode::Healthy);
-        tokio::spawn(serve(address, Some(listener), watched, book, tls));
+        tokio::spawn(serve(address, listener, watched, book, tls));
         Ok(Self { address, mode })
     }
 
@@ -82,29 +82,60 @@ impl Broker {
     }
 }
 
+/// The port: held while it refuses too, so that no other socket of this machine gets it meanwhile.
+enum Port {
+    Listening(TcpListener),
+    Refusing(TcpSocket),
+}
+
+impl Port {
+    fn new(address: SocketAddr, refuses: bool) -> std::io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(if refuses { Self::Refusing(socket) } else { Self::Listening(socket.listen(64)?) })
+    }
+
+    /// The same port, turned from one to the other.
+    async fn turned(self, address: SocketAddr, refuses: bool) -> Self {
+        match self {
+            Self::Listening(listener) if !refuses => Self::Listening(listener),
+            Self::Refusing(socket) if refuses => Self::Refusing(socket),
+            other => {
+                // The address is free again only once the old socket is gone.
+                drop(other);
+                loop {
+                    match Self::new(address, refuses) {
+                        Ok(port) => return port,
+                        // It is held by a closing connection for a moment.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                    }
+                }
+            }
+        }
+    }
+}
+
 async fn serve(
     address: SocketAddr,
-    mut listener: Option<TcpListener>,
+    listener: TcpListener,
     mut mode: watch::Receiver<Mode>,
     book: Arc<Book>,
     tls: TlsAcceptor,
 ) {
+    let mut port = Port::Listening(listener);
     loop {
         let now = *mode.borrow_and_update();
-        listener = match (now, listener) {
-            (Mode::Refuse, _) => None,
-            (_, Some(listener)) => Some(listener),
-            (_, None) => listen_again(address).await,
-        };
-        let Some(open) = &listener else {
-            if mode.changed().await.is_err() {
-                return;
+        port = port.turned(address, now == Mode::Refuse).await;
+        let accepted = async {
+            match &port {
+                Port::Listening(listener) => listener.accept().await,
+                Port::Refusing(_) => std::future::pending().await,
             }
-            continue;
         };
         tokio::select! {
             changed = mode.changed() => if changed.is_err() { return },
-            accepted = open.accept() => if let Ok((stream, _)) = accepted {
+            accepted = accepted => if let Ok((stream, _)) = accepted {
                 let (book, tls, mut mode) = (Arc::clone(&book), tls.clone(), mode.clone());
                 tokio::spawn(async move {
                     tokio::select! {
@@ -114,23 +145,6 @@ async fn serve(
                     }
                 });
             },
-        }
-    }
-}
-
-async fn listen_again(address: SocketAddr) -> Option<TcpListener> {
-    let bind = || {
-        let socket = TcpSocket::new_v4()?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(64)
-    };
-    match bind() {
-        Ok(listener) => Some(listener),
-        Err(_) => {
-            // The port is still held by a closing connection: the next round tries again.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            None
         }
     }
 }

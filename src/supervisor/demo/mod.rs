@@ -130,9 +130,11 @@ fn checked(text: &str, folder: &Folder) -> Result<Config, DemoError> {
 fn configuration(addresses: &[SocketAddr; 3], hooks: SocketAddr, speed: f64) -> String {
     let scaled = |millis: f64| format!("{}us", (millis * 1000.0 / speed) as u64);
     let (interval, failing) = (scaled(500.0), scaled(125.0));
-    // A timeout must leave a busy machine time to answer, however fast the story is played.
-    let timeout = format!("{}us", ((400_000.0 / speed) as u64).max(150_000));
-    let (cooldown, window) = (scaled(2000.0), scaled(12_000.0));
+    // However fast the story is played, a busy machine needs time to answer a probe, and to lose the primary and find it
+    // stable once more inside the failback window.
+    let at_least = |millis: f64, least: f64| scaled(millis.max(least * speed));
+    let timeout = at_least(400.0, 400.0);
+    let (cooldown, window) = (scaled(2000.0), at_least(12_000.0, 5_000.0));
     let mut text = format!(
         "[supervisor]\nsocket = \"control.sock\"\njournal = \"journal\"\n\n\
          [[group]]\nname = \"demo\"\n\
@@ -153,10 +155,10 @@ fn configuration(addresses: &[SocketAddr; 3], hooks: SocketAddr, speed: f64) -> 
     }
     text.push_str(&format!(
         "[group.hooks]\n\
-         fence = {{ webhook = \"http://{hooks}/fence\", timeout = \"2s\", proves = \"nothing leaves under that epoch\" }}\n\
-         switch = {{ webhook = \"http://{hooks}/switch\", timeout = \"2s\" }}\n\
-         reconcile = {{ webhook = \"http://{hooks}/reconcile\", timeout = \"2s\", idempotent = true }}\n\
-         halt = {{ webhook = \"http://{hooks}/halt\", timeout = \"2s\", idempotent = true }}\n"
+         fence = {{ webhook = \"http://{hooks}/fence\", timeout = \"5s\", proves = \"nothing leaves under that epoch\" }}\n\
+         switch = {{ webhook = \"http://{hooks}/switch\", timeout = \"5s\" }}\n\
+         reconcile = {{ webhook = \"http://{hooks}/reconcile\", timeout = \"5s\", idempotent = true }}\n\
+         halt = {{ webhook = \"http://{hooks}/halt\", timeout = \"5s\", idempotent = true }}\n"
     ));
     text
 }
