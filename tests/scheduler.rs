@@ -3,6 +3,7 @@
 #![cfg(feature = "supervisor")]
 
 mod brokers;
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test may look at the clock and print")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -168,13 +168,14 @@ impl Snapshot {
         if self.failback_ages.windows(2).any(|pair| matches!(pair, [older, newer] if older < newer)) {
             return Err(contradiction("failback_ages", format!("{:?}", self.failback_ages), "the oldest first"));
         }
+        let last_switch = restore_last_switch(self.last_switch_age, active.as_ref(), now)?;
         let mut engine = Engine {
             flow: match kind {
                 RestartKind::Gateway => flow.after_gateway_restart(active.is_some()),
                 RestartKind::Monitor => flow,
             },
             halt,
-            last_switch: self.last_switch_age.map(|age| Since::aged(now, age)),
+            last_switch,
             failbacks: FlapLimiter::restored(now, &self.failback_ages),
             history: History::restored(history, self.history_dropped, policy.settings().history_limit),
             latest: now,
@@ -257,11 +258,31 @@ fn restore_active(roster: &Roster, active: Option<SnapshotActive>) -> Result<Opt
         )),
         (Some(active), Some(_)) => match roster.find(&active.endpoint) {
             None => Err(contradiction("active", format!("{:?}", active.endpoint), "the name of one of endpoints")),
+            Some(id) if active.operator_placed && roster.primary() == Some(id) => {
+                Err(contradiction("active", "operator_placed on the primary".to_owned(), "false there"))
+            }
             Some(id) => {
                 let SnapshotActive { epoch, spent, operator_placed, .. } = active;
                 Ok(Some(Active { id, epoch, spent, operator_placed }))
             }
         },
+    }
+}
+
+/// Every epoch after the first began with a switch; without its age a failback would not wait for the cooldown.
+fn restore_last_switch(
+    age: Option<u64>,
+    active: Option<&Active>,
+    now: Timestamp,
+) -> Result<Option<Since>, RestoreError> {
+    match (age, active.map_or(Epoch::FIRST, |active| active.epoch)) {
+        (Some(age), Epoch::FIRST) => {
+            Err(contradiction("last_switch_age", format!("{age} in epoch 1"), "null before the first switch"))
+        }
+        (None, epoch) if epoch > Epoch::FIRST => {
+            Err(contradiction("last_switch_age", format!("null in epoch {epoch}"), "the age of the last switch"))
+        }
+        (age, _) => Ok(age.map(|age| Since::aged(now, age))),
     }
 }
 
