@@ -164,7 +164,7 @@ pub struct HttpConfig {
     pub method: String,
     /// Extra headers; values are secret and never logged.
     pub headers: Vec<(String, String)>,
-    /// Default [200].
+    /// Default `[200]`.
     pub expect_status: Vec<u16>,
     /// The body must contain this.
     pub expect_body: Option<String>,
