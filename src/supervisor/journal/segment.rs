@@ -151,7 +151,14 @@ impl Storage for Disk {
 /// however it ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not only by closing: a child that was forked and has not come to its program yet has the file open, too.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// Why there is no lock.
@@ -178,7 +185,7 @@ impl Lock {
         }
         let told = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         told.map_err(Locked::Io)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 

@@ -476,24 +476,35 @@ impl JournalHandle {
 /// The body of the writer's thread: until the journal is closed or fails.
 pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFailed> {
     let mut batch = Vec::new();
-    let mut waiting = Vec::new();
+    let mut waiting = Waiting::default();
     loop {
         let more = next_batch(shared, &mut batch, writer.unsynced_for());
         let result = write_batch(&mut writer, &mut batch, &mut waiting);
         if let Err(why) = &result {
+            // Nobody can append any more before anybody is told.
             shared.close(why);
-            let rest = mem::take(&mut shared.queue.lock().items);
-            let left = batch.drain(..).chain(rest).filter_map(|item| item.done);
-            // Whoever does not wait any more need not be told.
-            left.chain(waiting.drain(..).map(|(done, _)| done)).for_each(|done| {
+            let queued = mem::take(&mut shared.queue.lock().items);
+            let Waiting { durable, refused } = waiting;
+            let untold = durable.into_iter().map(|(done, _)| done).chain(refused);
+            for done in untold.chain(queued.into_iter().filter_map(|item| item.done)) {
+                // Whoever does not wait any more need not be told.
                 let _ = done.send(Err(why.clone()));
-            });
+            }
             return result;
         }
         if !more {
             return writer.sync();
         }
     }
+}
+
+/// Those who wait for a batch.
+#[derive(Default)]
+struct Waiting {
+    /// For what was taken to be durable.
+    durable: Vec<(Done, Seq)>,
+    /// For what was not taken.
+    refused: Vec<Done>,
 }
 
 /// Waits for records, or until what was written must be put on disk. False: the journal is closed, these are the last.
@@ -526,35 +537,30 @@ fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>
 }
 
 /// One write and, if anybody waits for it or it is time, one sync for all of `batch`.
-fn write_batch(
-    writer: &mut Writer,
-    batch: &mut Vec<Item>,
-    waiting: &mut Vec<(Done, Seq)>,
-) -> Result<(), JournalFailed> {
-    let mut refused = None;
-    for Item { entry, wall, done } in batch.drain(..) {
-        let pushed = match &refused {
-            None => writer.push(entry, wall),
-            Some(why) => Err(JournalFailed::clone(why)),
-        };
-        match (pushed, done) {
-            (Ok(seq), Some(done)) => waiting.push((done, seq)),
+fn write_batch(writer: &mut Writer, batch: &mut Vec<Item>, waiting: &mut Waiting) -> Result<(), JournalFailed> {
+    let mut items = batch.drain(..);
+    let mut refusal = None;
+    for Item { entry, wall, done } in items.by_ref() {
+        match (writer.push(entry, wall), done) {
+            (Ok(seq), Some(done)) => waiting.durable.push((done, seq)),
             (Ok(_), None) => {}
             (Err(why), done) => {
-                let _ = done.map(|done| done.send(Err(why.clone())));
-                refused.get_or_insert(why);
+                waiting.refused.extend(done);
+                refusal = Some(why);
+                break;
             }
         }
     }
+    waiting.refused.extend(items.filter_map(|item| item.done));
     // What came before a record that was refused is good.
     let due = writer.unsynced_for().is_some_and(|age| age >= SYNC_EVERY);
-    if waiting.is_empty() && !due && refused.is_none() {
+    if waiting.durable.is_empty() && !due && refusal.is_none() {
         writer.write()?;
     } else {
         writer.sync()?;
     }
-    for (done, seq) in waiting.drain(..) {
+    for (done, seq) in waiting.durable.drain(..) {
         let _ = done.send(Ok(seq));
     }
-    refused.map_or(Ok(()), Err)
+    refusal.map_or(Ok(()), Err)
 }
