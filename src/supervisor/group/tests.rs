@@ -27,7 +27,7 @@ fn endpoint(endpoint: Endpoint) -> EndpointConfig {
     }
 }
 
-fn hook(idempotent: bool) -> Vec<Hook> {
+pub(super) fn hook(idempotent: bool) -> Vec<Hook> {
     vec![Hook {
         action: HookAction::Command(vec!["true".to_owned()]),
         timeout: Duration::from_secs(2),
@@ -37,7 +37,7 @@ fn hook(idempotent: bool) -> Vec<Hook> {
     }]
 }
 
-fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
+pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
     let settings = PolicySettings { failure_threshold: 2, failback_success_threshold: 2, ..PolicySettings::default() };
     let mut config = GroupConfig {
         name: "main".to_owned(),
