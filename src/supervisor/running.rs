@@ -106,6 +106,7 @@ impl Supervisor {
             watched.push(watch(group, &handle, &scheduler, &resolver)?);
             groups.push(handle);
         }
+        tell_of_failure(journal.handle(), &groups);
         Ok(Self { groups: groups.into(), clock, journal, watched, scheduler })
     }
 
@@ -144,7 +145,7 @@ fn restored(
 ) -> Result<Core, StartError> {
     let name = &group.name;
     let state = |why: String| StartError::State { group: name.clone(), why };
-    let (engine, mut driver) = match recovered.groups.get(name) {
+    let (engine, driver) = match recovered.groups.get(name) {
         Some(left) => {
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
@@ -159,9 +160,9 @@ fn restored(
             (engine, DriverState::new())
         }
     };
-    driver.unknown_hook = driver.unknown_hook.filter(|(stage, _)| !may_repeat(&group.hooks, *stage));
-    driver.paused |= options.dry_run;
-    Ok(Core::new(group.clone(), engine, driver, clock.now()))
+    let driver = driver.restarted(|stage| may_repeat(&group.hooks, stage));
+    let core = Core::new(group.clone(), engine, driver, clock.now());
+    Ok(if options.dry_run { core.dry() } else { core })
 }
 
 /// Whether a hook of which it is not known whether it ran may run once more without asking anybody.
@@ -223,6 +224,22 @@ fn say_usable(core: &Core, clock: BootClock) {
     let group = &core.config().name;
     let usable: Vec<_> = core.engine().eligible_targets(clock.now()).collect();
     info!(group, usable = usable.len(), "targets now; none is usable before its first success");
+}
+
+/// Tells every group when the journal fails, also those that have nothing to decide just then.
+fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
+    let inboxes: Vec<_> = groups.iter().map(|group| group.inbox.clone()).collect();
+    tokio::spawn(async move {
+        let failed = journal.until_failed().await;
+        if matches!(failed, JournalFailed::Closed) {
+            return;
+        }
+        for inbox in inboxes {
+            let event = Event::JournalFailed { text: failed.to_string(), undone: Vec::new() };
+            // A group that has stopped needs not know.
+            let _ = inbox.send(Message::Event(event)).await;
+        }
+    });
 }
 
 /// Probes the group's endpoints and hands the results to its loop.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::engine::{Input, Timestamp};
+use crate::engine::{Evaluation, FenceClaim, Input, Timestamp};
 use crate::scenario::Verb;
 
 use super::super::hooks::{HookResult, Stage};
@@ -11,7 +11,7 @@ use super::super::journal::{
     Answer, Body, CommandRecord, Entry as Record, Follow, HookEndRecord, HookStartRecord, JournalHandle, NoteRecord,
 };
 use super::DriverState;
-use super::core::{Command, Entry, Outcome, Plan, Proof};
+use super::core::{Command, Entry, HALT_BEGINS, Outcome, Plan, Proof};
 use super::task::Ledger;
 
 impl Ledger for JournalHandle {
@@ -73,8 +73,15 @@ impl Outcome {
 impl Follow for DriverState {
     fn fold(&mut self, body: &Body) {
         match body {
-            Body::HookStart(start) => self.unknown_hook = Some((start.request.stage, start.request.epoch)),
+            Body::HookStart(start) => {
+                self.running = Some((start.request.stage, start.request.epoch));
+                self.halt_told |= start.request.stage == Stage::Halt;
+            }
             Body::HookEnd(end) => self.fold_hook_end(end),
+            Body::Note(note) if note.code == HALT_BEGINS => {
+                self.halt_confirmed = false;
+                self.halt_told = false;
+            }
             Body::Command(CommandRecord { peer, command, refused: None }) => {
                 if let Ok(command) = serde_json::from_value(command.clone()) {
                     let by = peer.map_or_else(|| "a person".to_owned(), |peer| peer.to_string());
@@ -98,14 +105,21 @@ impl Follow for DriverState {
 
 impl DriverState {
     fn fold_hook_end(&mut self, end: &HookEndRecord) {
-        self.unknown_hook = None;
+        self.running = None;
         match (end.stage, end.report.result == HookResult::Ok) {
             (Stage::Fence, true) => {
-                let by = format!("fence hook {}, before a restart", end.level);
-                self.proof = Some(Proof { epoch: end.epoch, by, until: None });
+                let by = format!("fence hook {}", end.level);
+                let level = usize::try_from(end.level).ok();
+                self.proof = Some(Proof { epoch: end.epoch, by, level, until: None });
             }
-            (Stage::Switch, true) => self.carried = true,
-            (Stage::Halt, ok) => self.halt_confirmed = ok,
+            (Stage::Switch, true) => {
+                self.carried = true;
+                self.failed_switches = 0;
+            }
+            (Stage::Switch, false) => {
+                self.switch_level = usize::try_from(end.level).unwrap_or(usize::MAX).saturating_add(1);
+            }
+            (Stage::Halt, ok) => self.halt_confirmed = ok && self.halt_told,
             _ => {}
         }
     }
@@ -114,14 +128,15 @@ impl DriverState {
         match command {
             Command::Pause => self.paused = true,
             Command::Unpause => self.paused = false,
-            Command::RepeatHook => self.unknown_hook = None,
+            Command::RepeatHook => self.unknown_hooks.clear(),
             Command::ConfirmFence { epoch } => {
-                self.proof = Some(Proof { epoch: *epoch, by: by.to_owned(), until: None });
-                self.unknown_hook = None;
+                self.proof = Some(Proof { epoch: *epoch, by: by.to_owned(), level: None, until: None });
+                self.unknown_hooks.retain(|(stage, _)| *stage != Stage::Fence);
             }
             Command::ConfirmReconciled { .. } => {
                 self.carried = true;
-                self.unknown_hook = None;
+                self.failed_switches = 0;
+                self.unknown_hooks.retain(|(stage, _)| !matches!(stage, Stage::Switch | Stage::Reconcile));
             }
             _ => {}
         }
@@ -131,12 +146,33 @@ impl DriverState {
         match input {
             Input::Evaluate(..) | Input::Rearm if outcome == "SWITCHED" => {
                 self.plan = None;
+                self.spent = false;
                 self.carried = false;
+                self.switch_level = 0;
             }
-            Input::FenceStarted(_) | Input::SwitchFailed(_) if outcome == Answer::TAKEN => {
+            Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" => {
+                if !(self.spent && self.plan.is_some()) {
+                    self.plan = Some(Plan::of(evaluation));
+                }
+            }
+            // The path is well again, and nothing was begun: nobody needs to leave it.
+            Input::Evaluate(Evaluation::Failover, _) if outcome == "NO_ACTION" && !self.spent => {
+                self.plan = self.plan.take().filter(|plan| *plan != Plan::Failover);
+            }
+            // What the path was fenced for has become impossible; it must be left all the same.
+            Input::Evaluate(Evaluation::Failback | Evaluation::Switchover(_), FenceClaim::Epoch(_)) if self.spent => {
+                self.plan = Some(Plan::Failover);
+            }
+            Input::FenceStarted(_) if outcome == Answer::TAKEN => {
+                self.spent = true;
                 self.plan = self.plan.take().or(Some(Plan::Failover));
             }
-            Input::Halt(_) => self.halt_confirmed = false,
+            Input::SwitchFailed(_) if outcome == Answer::TAKEN => {
+                self.spent = true;
+                self.plan = Some(Plan::Failover);
+                self.failed_switches = self.failed_switches.saturating_add(1);
+            }
+            Input::Resume if outcome == Answer::TAKEN => self.failed_switches = 0,
             _ => {}
         }
     }

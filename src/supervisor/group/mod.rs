@@ -10,6 +10,8 @@ mod persist;
 mod status;
 pub mod task;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};

@@ -98,8 +98,9 @@ pub struct EndpointStatus {
 impl GroupStatus {
     pub(super) fn of(core: &Core, now: Timestamp) -> Self {
         let engine = core.engine();
-        let DriverState { plan, proof, carried, paused, halt_confirmed, unknown_hook, .. } = core.state();
+        let DriverState { plan, proof, carried, halt_confirmed, .. } = core.state().clone();
         let GroupConfig { name, hooks, .. } = core.config();
+        let carried = carried || hooks.switch.is_empty();
         let halted = engine.order_flow().is_halt() && !hooks.halt.is_empty();
         let mut status = Self {
             name: name.clone(),
@@ -110,7 +111,7 @@ impl GroupStatus {
             may_submit: engine.permits(OrderAction::Submit),
             halt_text: engine.halt_order().map(|order| order.text().to_owned()),
             halt_confirmed: halted.then_some(halt_confirmed),
-            paused,
+            paused: core.is_paused(),
             plan,
             proof,
             carried,
@@ -121,19 +122,15 @@ impl GroupStatus {
             history: engine.history().map(|entry| switch(core, entry)).collect(),
             endpoints: endpoints(core, now),
         };
-        status.waits_for = waits_for(core, &status, unknown_hook);
+        status.waits_for = waits_for(core, &status, now);
         status
     }
 }
 
 /// What only a person can do now.
-fn waits_for(
-    core: &Core,
-    status: &GroupStatus,
-    unknown_hook: Option<(super::super::hooks::Stage, u64)>,
-) -> Option<String> {
+fn waits_for(core: &Core, status: &GroupStatus, now: Timestamp) -> Option<String> {
     let hooks = &core.config().hooks;
-    if let Some((stage, epoch)) = unknown_hook {
+    if let Some((stage, epoch)) = core.state().unknown_hooks.first() {
         return Some(format!(
             "it is not known whether the {stage:?} hook of epoch {epoch} ran: confirm it by hand, or repeat-hook"
         ));
@@ -141,7 +138,8 @@ fn waits_for(
     if status.order_flow == "HOLD RECONCILING" && hooks.reconcile.is_empty() {
         return Some(format!("confirm-reconciled --epoch {}", status.epoch?));
     }
-    if status.order_flow == "HOLD SWITCHING" && hooks.fence.is_empty() {
+    let leaves = status.plan.is_some() || status.order_flow == "HOLD SWITCHING";
+    if leaves && hooks.fence.is_empty() && !core.is_fenced(now) && core.engine().policy().settings().require_fence {
         return Some(format!("confirm-fence --epoch {}", status.epoch?));
     }
     core.engine().halt_order().map(|_| "resume".to_owned())

@@ -120,8 +120,8 @@ struct Task<L> {
     clock: BootClock,
     publisher: PathPublisher,
     ended: mpsc::Sender<(u64, HookReport)>,
-    /// How to abandon each running hook.
-    running: HashMap<u64, oneshot::Sender<()>>,
+    /// The hooks that run, and how to abandon each that was not abandoned yet.
+    running: HashMap<u64, Option<oneshot::Sender<()>>>,
     journal_failed: bool,
     group: String,
 }
@@ -158,21 +158,25 @@ impl<L: Ledger> Task<L> {
 
     async fn step(&mut self, event: Event, mut answer: Option<oneshot::Sender<Result<String, String>>>) {
         let now = self.clock.now();
+        if let Event::JournalFailed { text, .. } = &event {
+            self.fail_journal(text);
+        }
         let mut effects = VecDeque::from(self.core.handle(now, event));
         while let Some(effect) = effects.pop_front() {
             match effect {
                 Effect::Record { entry, durable } => {
                     if let Err(text) = self.record(now, &entry, durable).await {
                         // What was to follow the record must not happen.
-                        self.journal_failed = true;
-                        error!(group = self.group, error = text, "journal failed: nothing is decided any more");
-                        effects = VecDeque::from(self.core.handle(now, Event::JournalFailed { text }));
+                        self.fail_journal(&text);
+                        effects.push_front(Effect::Record { entry, durable });
+                        let undone = effects.into();
+                        effects = VecDeque::from(self.core.handle(now, Event::JournalFailed { text, undone }));
                     }
                 }
                 Effect::Publish { path, reason } => self.publish(path, now, reason),
                 Effect::Run { ticket, level, request } => self.start_hook(ticket, level, request),
                 Effect::Abandon { ticket } => {
-                    if let Some(abandon) = self.running.remove(&ticket) {
+                    if let Some(abandon) = self.running.get_mut(&ticket).and_then(Option::take) {
                         // It may have ended by itself.
                         let _ = abandon.send(());
                     }
@@ -186,6 +190,12 @@ impl<L: Ledger> Task<L> {
         }
         if let Some(answer) = answer {
             let _ = answer.send(Err("the journal failed: nothing was changed".to_owned()));
+        }
+    }
+
+    fn fail_journal(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.journal_failed, true) {
+            error!(group = self.group, error = text, "journal failed: nothing is decided any more");
         }
     }
 
@@ -214,7 +224,7 @@ impl<L: Ledger> Task<L> {
     fn start_hook(&mut self, ticket: u64, level: usize, request: HookRequest) {
         let Some(hook) = self.core.hook(request.stage, level).cloned() else { return };
         let (abandon, abandoned) = oneshot::channel::<()>();
-        self.running.insert(ticket, abandon);
+        self.running.insert(ticket, Some(abandon));
         let ended = self.ended.clone();
         tokio::spawn(async move {
             // A hook whose runner panics has failed, like one that crashes; its end comes back all the same.
@@ -238,8 +248,9 @@ impl<L: Ledger> Task<L> {
 
     /// Abandons what runs and writes down how it ended.
     async fn stop(&mut self, ends: &mut mpsc::Receiver<(u64, HookReport)>) {
-        let abandoned: Vec<_> = self.running.drain().map(|(_, abandon)| abandon.send(())).collect();
-        for _ in abandoned {
+        let running = std::mem::take(&mut self.running);
+        let abandoned = running.into_values().map(|abandon| abandon.map(|abandon| abandon.send(())));
+        for _ in abandoned.collect::<Vec<_>>() {
             if let Some((ticket, report)) = ends.recv().await {
                 let now = self.clock.now();
                 for effect in self.core.handle(now, Event::HookEnded { ticket, report }) {
