@@ -428,7 +428,9 @@ impl Core {
             self.memory.halt_confirmed = false;
             self.memory.halt_told = false;
             self.lane.halted();
-            self.publish(effects, None);
+            // Whether or not it differs from what was last to be published: that may be among what was not carried out.
+            self.published = Path::of(&self.engine);
+            effects.push(Effect::Publish { path: self.published, reason: None });
         }
         self.mark_hold(now);
     }
