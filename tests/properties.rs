@@ -9,6 +9,7 @@
 //! the same tree gives the same verdict twice). A failure shows the shortest scenario that it could be shrunk to,
 //! ready to be kept as a scenario file.
 #![cfg(feature = "scenario")]
+#![allow(clippy::disallowed_macros, reason = "a test may print")]
 
 mod generate;
 mod model;

@@ -55,7 +55,9 @@ impl Answer<'_> {
         self.origin.checked_add(at.as_nanos())
     }
 
-    fn now(&self) -> Timestamp {
+    /// The moment of the step on the engine's own clock, which starts from zero again at a restart.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.step.at.saturating_sub(self.origin))
     }
 

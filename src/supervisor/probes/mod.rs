@@ -1,8 +1,200 @@
 //! Probes, and what their results mean.
+//!
+//! A [`Prober`] asks one path once. [`prober`] makes one from the configuration, for each kind in a file of its own;
+//! [`of_endpoint`] makes all that an endpoint needs into one, in which a shallow success never clears a deeper failure.
+//! When to ask, and what it means that no answer comes, is the [scheduler's](super::scheduler) part.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
+
+use super::config::{EndpointConfig, ProbeConfig, ProbeKind};
+
+mod answer;
+mod exec;
+mod fault;
+mod http;
+mod resolve;
+mod several;
+mod target;
+mod tcp;
+mod tls;
+
+pub use resolve::{MOST_LOOKUPS, Resolver};
+pub use target::{Host, Scheme, Target, UrlError, redact};
+pub use tls::TlsSetupError;
+
+use several::Several;
+use tcp::{Close, Dialler};
+
+/// An answer that is being waited for. Dropped, the probe is given up and leaves nothing behind.
+pub type ProbeFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+
+/// Asks one path.
+pub trait Prober: Send + Sync {
+    /// Whether a second probe may start while one is running. Not where a probe holds a session or logs on.
+    fn overlaps(&self) -> bool;
+
+    /// Asks once, on a fresh connection. `deadline` is when the answer is given up: a prober that can stop by itself in
+    /// a better way does so before, and need not mind it otherwise.
+    fn probe(&self, deadline: Instant) -> ProbeFuture<'_>;
+}
+
+/// Asks once, outside any schedule: no answer by `timeout` is a fault.
+pub async fn probe_once(prober: &dyn Prober, timeout: Duration) -> Verdict {
+    let deadline = Instant::now() + timeout;
+    timeout_at(deadline, prober.probe(deadline)).await.unwrap_or_else(|_| Verdict::timeout(timeout))
+}
+
+/// The prober of everything that `endpoint` is asked.
+///
+/// # Errors
+///
+/// The first probe that cannot be carried out as configured.
+pub fn of_endpoint(endpoint: &EndpointConfig, resolver: &Resolver) -> Result<Arc<dyn Prober>, ProberError> {
+    let probers =
+        endpoint.probes.iter().map(|probe| prober(endpoint, probe, resolver)).collect::<Result<Vec<_>, _>>()?;
+    match <[_; 1]>::try_from(probers) {
+        Ok([only]) => Ok(only.into()),
+        Err(probers) if probers.is_empty() => Err(ProberError::NoProbe),
+        Err(probers) => Ok(Arc::new(Several::new(probers, endpoint.require))),
+    }
+}
+
+/// The prober of one of `endpoint`'s probes.
+///
+/// # Errors
+///
+/// It cannot be carried out as configured; nothing was asked.
+pub fn prober(
+    endpoint: &EndpointConfig,
+    probe: &ProbeConfig,
+    resolver: &Resolver,
+) -> Result<Box<dyn Prober>, ProberError> {
+    let dialler = |close| -> Result<Dialler, ProberError> {
+        let target = Arc::new(Target::parse(&endpoint.endpoint.url)?);
+        Ok(Dialler { target, resolver: resolver.clone(), close })
+    };
+    let prober: Box<dyn Prober> = match &probe.kind {
+        ProbeKind::Tcp => Box::new(tcp::TcpProbe(dialler(Close::Abrupt)?)),
+        ProbeKind::Tls(config) => {
+            let dialler = dialler(Close::Orderly)?;
+            let connector = tls::Connector::new(config, &dialler.target, false)?;
+            Box::new(tls::TlsProbe { dialler, connector })
+        }
+        ProbeKind::Http(config) => {
+            let mut dialler = dialler(Close::Abrupt)?;
+            let tls = match dialler.target.scheme {
+                Scheme::Http => None,
+                Scheme::Https => {
+                    dialler.close = Close::Orderly;
+                    Some(tls::Connector::new(&config.tls, &dialler.target, true)?)
+                }
+                other @ (Scheme::Tcp | Scheme::Tls | Scheme::Fix) => {
+                    return Err(ProberError::Scheme { scheme: other.name() });
+                }
+            };
+            Box::new(http::HttpProbe::new(dialler, tls, config)?)
+        }
+        ProbeKind::Exec(config) => {
+            let (program, arguments) = config.command.split_first().ok_or(ProberError::Command)?;
+            Box::new(exec::ExecProbe::new(program.clone(), arguments.to_vec(), &endpoint.endpoint))
+        }
+    };
+    Ok(match probe.slow_after {
+        None => prober,
+        Some(limit) => Box::new(Limited { prober, limit }),
+    })
+}
+
+/// Why a probe cannot be carried out as configured.
+#[derive(Debug, Error)]
+pub enum ProberError {
+    /// The endpoint's url.
+    #[error("url: {0}")]
+    Url(#[from] UrlError),
+    /// An HTTP probe of something else.
+    #[error("url: an http probe needs http:// or https://, found {scheme}://")]
+    Scheme {
+        /// Found.
+        scheme: &'static str,
+    },
+    /// TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsSetupError),
+    /// The endpoint has no probe.
+    #[error("no probe: an endpoint that nobody asks is never HEALTHY")]
+    NoProbe,
+    /// An HTTP method.
+    #[error("method {method:?} is not an HTTP method")]
+    Method {
+        /// Found.
+        method: String,
+    },
+    /// A request path.
+    #[error("path {path:?}: expected / and then printable ASCII without spaces (percent-encode others)")]
+    Path {
+        /// Found.
+        path: String,
+    },
+    /// A header; the value is secret and not told.
+    #[error("header {name:?}: the name is not a token, or the value holds control characters")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// An empty command.
+    #[error("command: expected a program")]
+    Command,
+}
+
+/// Takes an answer for a failure from some latency on.
+struct Limited {
+    prober: Box<dyn Prober>,
+    limit: Duration,
+}
+
+impl Prober for Limited {
+    fn overlaps(&self) -> bool {
+        self.prober.overlaps()
+    }
+
+    fn probe(&self, deadline: Instant) -> ProbeFuture<'_> {
+        Box::pin(async move {
+            match self.prober.probe(deadline).await {
+                Verdict::Success(evidence) if evidence.latency >= self.limit => {
+                    let text =
+                        format!("the right answer after {:?}, too late from {:?} on", evidence.latency, self.limit);
+                    Verdict::fault(Fault::Slow, text)
+                }
+                verdict => verdict,
+            }
+        })
+    }
+}
+
+impl Verdict {
+    /// A fault of the path.
+    #[must_use]
+    pub fn fault(fault: Fault, text: impl Into<String>) -> Self {
+        Self::PathFault { fault, text: text.into() }
+    }
+
+    /// Nothing known of the path.
+    #[must_use]
+    pub fn no_evidence(cause: NoEvidence, text: impl Into<String>) -> Self {
+        Self::NoEvidence { cause, text: text.into(), retry_after: None }
+    }
+
+    pub(super) fn timeout(timeout: Duration) -> Self {
+        Self::fault(Fault::Timeout, format!("no answer within {timeout:?}"))
+    }
+}
 
 /// What one probe, or one slot, came to.
 #[derive(Clone, Debug, PartialEq)]

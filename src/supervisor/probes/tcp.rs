@@ -1,0 +1,92 @@
+//! `tcp`: something accepts. It proves nothing of what stands behind it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout_at};
+
+use super::resolve::Resolver;
+use super::target::Target;
+use super::{Evidence, Fault, ProbeFuture, Prober, Verdict, fault};
+
+/// How a connection ends when it is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Close {
+    /// By a reset: at probe rates, sockets in TIME_WAIT would use up the local ports.
+    Abrupt,
+    /// In the ordinary way.
+    Orderly,
+}
+
+/// Where to connect, and how its name is looked up.
+#[derive(Clone, Debug)]
+pub(super) struct Dialler {
+    pub(super) target: Arc<Target>,
+    pub(super) resolver: Resolver,
+    pub(super) close: Close,
+}
+
+impl Dialler {
+    /// A fresh connection. The addresses of a name are tried in order, each with its share of the time that is left, so
+    /// that a silent one does not hide the next.
+    pub(super) async fn dial(&self, deadline: Instant) -> Result<TcpStream, Box<Verdict>> {
+        let addresses = self.resolver.resolve(&self.target.host, self.target.port, deadline).await?;
+        let mut last = None;
+        for (place, address) in addresses.iter().enumerate() {
+            let left = u32::try_from(addresses.len() - place).unwrap_or(u32::MAX);
+            let connected = if left == 1 {
+                connect(*address, self.close).await
+            } else {
+                let now = Instant::now();
+                let share = deadline.saturating_duration_since(now) / left;
+                timeout_at(now + share, connect(*address, self.close))
+                    .await
+                    .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            };
+            match connected {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(fault::of_io(format_args!("connect {address}"), &error)),
+            }
+        }
+        // A resolver never answers with no address at all.
+        Err(Box::new(last.unwrap_or_else(|| Verdict::fault(Fault::Dns, format!("{}: no address", self.target.host)))))
+    }
+}
+
+async fn connect(address: SocketAddr, close: Close) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    match close {
+        Close::Abrupt => socket.set_zero_linger()?,
+        // What speaks more than one round trip must not wait for the kernel to gather small writes.
+        Close::Orderly => socket.set_nodelay(true)?,
+    }
+    socket.connect(address).await
+}
+
+/// Connects, and hangs up.
+#[derive(Debug)]
+pub(super) struct TcpProbe(pub(super) Dialler);
+
+impl Prober for TcpProbe {
+    fn overlaps(&self) -> bool {
+        true
+    }
+
+    fn probe(&self, deadline: Instant) -> ProbeFuture<'_> {
+        Box::pin(async move {
+            let started = Instant::now();
+            match self.0.dial(deadline).await {
+                Ok(_) => Verdict::Success(Evidence { latency: started.elapsed(), ..Evidence::default() }),
+                Err(verdict) => *verdict,
+            }
+        })
+    }
+}
+
+/// What is left of `deadline`, for what takes a duration.
+pub(super) fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

@@ -1,0 +1,482 @@
+//! When to ask: each endpoint's slots, and the one result that each slot yields.
+//!
+//! # Slots
+//!
+//! A slot is due every `interval`, at a fixed rate: a slot's due time follows from the one before it, never from an
+//! answer, so that a probe that hangs delays no later slot. Each slot yields exactly one [`SlotResult`], in slot order,
+//! at the latest when its `timeout` is over; if the probe gives none, the scheduler does. Where one failed, or the
+//! latest has had no answer for `interval_when_failing`, the next is due `interval_when_failing` after it, until the
+//! newest succeeds. A kind that must not overlap is not asked again before its answer is in, except that a slot which
+//! comes due by `interval` and finds it running is a failure, `OVERLAP`.
+//!
+//! An endpoint that is told to be patient (429, 418) is not asked until then, and neither is any that shares a
+//! `shared_fate` key with it; their slots yield `THROTTLED`.
+//!
+//! # Our own faults are not the path's
+//!
+//! The deadline counts from when the probe could start. No answer counts as a `TIMEOUT` only after the sockets were
+//! read once more, and only if this process was not itself late for half of the time. A slot noticed late by more than
+//! three intervals, or a suspend, ends in an [`Event::Stall`]: what was in flight yields `FROZEN`, the slots that were
+//! missed are named, and it goes on with the next one.
+//!
+//! # Threads
+//!
+//! Two, whatever the number of endpoints. One keeps time and does nothing else. The other carries all probes as
+//! non-blocking tasks; if a probe blocks it nonetheless, it is left to that probe and another takes its place, and the
+//! endpoint's slots fail until the call returns.
+
+use std::future::poll_fn;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::runtime;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::clock::{self, BootClock};
+use super::config::Probing;
+use super::probes::{Fault, Prober, Verdict};
+use crate::engine::{EndpointId, Timestamp};
+use crate::manager::Clock;
+
+mod core;
+#[cfg(test)]
+mod tests;
+
+use core::{Actions, Core, Expire, Now, Start};
+
+/// What the scheduler tells a group.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A slot came to its one result.
+    Slot(SlotResult),
+    /// Slots were missed, or what was in flight proves nothing: the fault is ours.
+    Stall(Stall),
+    /// An answer came after its slot had been given up; it was dropped.
+    Late(Late),
+}
+
+/// The one result of a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotResult {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Which [`Group::watch`] of it: a result of an older one is of an older configuration.
+    pub run: u64,
+    /// The slot's number, counted from 0 in each run. Numbers that are missing are those that a [`Stall`] names.
+    pub slot: u64,
+    /// When it was due.
+    pub due: Timestamp,
+    /// When its result was known. (It is told when all earlier slots' are.)
+    pub at: Timestamp,
+    /// What it came to.
+    pub verdict: Verdict,
+}
+
+/// A span in which this process did not do its part for an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Which [`Group::watch`] of it.
+    pub run: u64,
+    /// Why.
+    pub cause: StallCause,
+    /// Its beginning, as far as known.
+    pub from: Timestamp,
+    /// Its end.
+    pub until: Timestamp,
+    /// The slots that were missed; they yield no result. May be empty.
+    pub slots: std::ops::Range<u64>,
+}
+
+/// Why slots were missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StallCause {
+    /// This process was not running, or far too late.
+    Late,
+    /// The machine was suspended.
+    Suspend,
+    /// The receiver of the events did not take them.
+    Backlog,
+    /// A probe blocked the thread that carries the probes.
+    Blocked,
+}
+
+/// An answer that was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Which [`Group::watch`] of it.
+    pub run: u64,
+    /// The slot that it was for.
+    pub slot: u64,
+}
+
+/// What to ask, and how often.
+#[derive(Clone)]
+pub struct Watch {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The pace. Zero durations are taken as 1 ms, and `interval_when_failing` as no longer than `interval`.
+    pub probing: Probing,
+    /// Who asks.
+    pub prober: Arc<dyn Prober>,
+    /// What it shares with others: told to be patient, all of them are.
+    pub shared_fate: Vec<String>,
+}
+
+/// How the scheduler runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The clock of all times that it tells.
+    pub clock: BootClock,
+    /// Seed of every jitter.
+    pub seed: u64,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Results told.
+    pub results: u64,
+    /// Probes started.
+    pub started: u64,
+    /// Probes running now.
+    pub running: u64,
+    /// Late answers dropped.
+    pub late: u64,
+    /// Stalls told.
+    pub stalls: u64,
+    /// Threads that a probe blocks now.
+    pub blocked: u64,
+}
+
+/// Threads that probes may block at once. From then on, a blocked thread stalls all endpoints.
+pub const MOST_BLOCKED: u64 = 8;
+/// How long a probe may occupy its thread at once before the thread is left to it.
+const BLOCKED_AFTER: Duration = Duration::from_millis(250);
+/// How often to look while work waits for a thread.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long to wait for a thread that ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Runs the slots of any number of groups. Dropped, it stops.
+pub struct Scheduler {
+    shared: Arc<Shared>,
+    timekeeper: Option<JoinHandle<()>>,
+}
+
+impl Scheduler {
+    /// Starts the two threads.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread or no event queue.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            clock: options.clock,
+            core: Mutex::new(Core::new(options.seed, clock::suspended())),
+            wake: Condvar::new(),
+            stop: AtomicBool::new(false),
+            ended: Condvar::new(),
+            workers: Mutex::new(0),
+        });
+        let worker = Worker::start(&shared, 0)?;
+        let timekeeper = {
+            let shared = Arc::clone(&shared);
+            Builder::new().name("bf-slots".to_owned()).spawn(move || keep_time(&shared, worker))?
+        };
+        Ok(Self { shared, timekeeper: Some(timekeeper) })
+    }
+
+    /// A new group, with no endpoint yet. Its events go to `events`; while nobody takes them, no slot is started.
+    #[must_use = "dropped, the group is gone"]
+    pub fn group(&self, events: mpsc::Sender<Event>) -> Group {
+        Group { outlet: self.shared.core.lock().add_outlet(events), shared: Arc::clone(&self.shared) }
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.core.lock().stats()
+    }
+
+    /// Stops both threads and gives up every probe. Returns when all is gone, or after two seconds if a probe blocks.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        drop(self.shared.core.lock());
+        self.shared.wake.notify_all();
+        if let Some(timekeeper) = self.timekeeper.take() {
+            // It panics only if we have a bug; there is nothing left to do about it here.
+            let _ = timekeeper.join();
+        }
+        let mut workers = self.shared.workers.lock();
+        while *workers > 0 && !self.shared.ended.wait_for(&mut workers, FAREWELL).timed_out() {}
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The endpoints of one group. Dropped, they are not asked any more.
+pub struct Group {
+    shared: Arc<Shared>,
+    outlet: usize,
+}
+
+impl Group {
+    /// Asks an endpoint from now on; returns the number of this run. If it was asked already, its slots begin anew, and
+    /// those of no other endpoint change; what was in flight is given up without a result.
+    pub fn watch(&self, watch: Watch) -> u64 {
+        let run = self.shared.core.lock().watch(self.outlet, watch, self.shared.now());
+        self.shared.wake.notify_one();
+        run
+    }
+
+    /// Does not ask an endpoint any more; whether it was asked.
+    pub fn unwatch(&self, endpoint: EndpointId) -> bool {
+        self.shared.core.lock().unwatch(self.outlet, endpoint)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.shared.core.lock().remove_outlet(self.outlet);
+    }
+}
+
+struct Shared {
+    clock: BootClock,
+    core: Mutex<Core>,
+    /// Wakes the timekeeper.
+    wake: Condvar,
+    stop: AtomicBool,
+    /// Worker threads alive, and the news that one ended.
+    workers: Mutex<u64>,
+    ended: Condvar,
+}
+
+impl Shared {
+    fn now(&self) -> Now {
+        Now { at: self.clock.now().as_nanos(), suspended: clock::suspended() }
+    }
+
+    /// Unlocks, and wakes the timekeeper if there is something to do before it wakes by itself.
+    fn settle(&self, core: MutexGuard<'_, Core>) {
+        let sooner = core.sooner();
+        drop(core);
+        if sooner {
+            self.wake.notify_one();
+        }
+    }
+}
+
+fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
+    let mut actions = Actions::default();
+    let mut core = shared.core.lock();
+    let mut look = Look::default();
+    while !shared.stop.load(Ordering::Acquire) {
+        let now = shared.now();
+        core.tick(now, worker.polling.load(Ordering::Acquire), &mut actions);
+        let waiting = MutexGuard::unlocked(&mut core, || worker.post(&mut actions, now.at));
+        let mut wake_at = core.plan(now.at);
+        if waiting {
+            wake_at = wake_at.min(now.at.saturating_add(nanos(LOOK)));
+            if let (Some(token), true) = (look.blocked_by(&worker, now.at), core.stats().blocked < MOST_BLOCKED) {
+                if let Ok(next) = Worker::start(shared, worker.number + 1) {
+                    worker.abandoned.store(true, Ordering::Release);
+                    worker.notify.notify_one();
+                    let mut inbox = std::mem::take(&mut *worker.inbox.lock());
+                    core.abandon(token, &mut inbox.start, now);
+                    actions.start.append(&mut inbox.start);
+                    actions.expire.append(&mut inbox.expire);
+                    worker = next;
+                    continue;
+                }
+            }
+        }
+        let wait = wake_at.saturating_sub(shared.clock.now().as_nanos());
+        shared.wake.wait_for(&mut core, Duration::from_nanos(wait));
+    }
+    core.clear();
+    drop(core);
+    worker.notify.notify_one();
+}
+
+/// What was seen of the worker when it was last looked at.
+#[derive(Default)]
+struct Look {
+    polls: u64,
+    since: u64,
+}
+
+impl Look {
+    /// The token of the probe of which one and the same poll has occupied the thread for too long.
+    fn blocked_by(&mut self, worker: &Worker, now: u64) -> Option<u64> {
+        let (polls, token) = (worker.polls.load(Ordering::Acquire), worker.polling.load(Ordering::Acquire));
+        if polls != self.polls || token == 0 {
+            *self = Self { polls, since: now };
+        }
+        (now.saturating_sub(self.since) > nanos(BLOCKED_AFTER)).then_some(token)
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The thread that carries the probes.
+struct Worker {
+    number: u64,
+    inbox: Mutex<Inbox>,
+    notify: Notify,
+    /// The token of the probe that is being polled; 0 if none is.
+    polling: AtomicU64,
+    /// How often a probe was polled.
+    polls: AtomicU64,
+    abandoned: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inbox {
+    start: Vec<Start>,
+    expire: Vec<Expire>,
+    /// When the first of it was posted.
+    posted: u64,
+}
+
+impl Worker {
+    fn start(shared: &Arc<Shared>, number: u64) -> io::Result<Arc<Self>> {
+        let worker = Arc::new(Self {
+            number,
+            inbox: Mutex::default(),
+            notify: Notify::new(),
+            polling: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
+        });
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let (own, shared_too) = (Arc::clone(&worker), Arc::clone(shared));
+        *shared.workers.lock() += 1;
+        let spawned = Builder::new().name("bf-probes".to_owned()).spawn(move || {
+            let alive = Alive { shared: shared_too, number };
+            runtime.block_on(carry(&alive.shared, &own));
+            // A look-up may still hang; nobody waits for it.
+            runtime.shutdown_background();
+        });
+        match spawned {
+            Ok(_) => Ok(worker),
+            Err(error) => {
+                *shared.workers.lock() -= 1;
+                Err(error)
+            }
+        }
+    }
+
+    /// Hands `actions` over; whether anything waits for the worker now.
+    fn post(&self, actions: &mut Actions, now: u64) -> bool {
+        let mut inbox = self.inbox.lock();
+        if !actions.start.is_empty() || !actions.expire.is_empty() {
+            if inbox.start.is_empty() && inbox.expire.is_empty() {
+                inbox.posted = now;
+            }
+            inbox.start.append(&mut actions.start);
+            inbox.expire.append(&mut actions.expire);
+            drop(inbox);
+            self.notify.notify_one();
+            return true;
+        }
+        !inbox.start.is_empty() || !inbox.expire.is_empty()
+    }
+}
+
+/// A worker thread that has not ended.
+struct Alive {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.shared.core.lock().released(self.number);
+        *self.shared.workers.lock() -= 1;
+        self.shared.ended.notify_all();
+    }
+}
+
+async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>) {
+    let mut batch = Inbox::default();
+    let mut handles = Vec::new();
+    loop {
+        worker.notify.notified().await;
+        if shared.stop.load(Ordering::Acquire) || worker.abandoned.load(Ordering::Acquire) {
+            return;
+        }
+        std::mem::swap(&mut *worker.inbox.lock(), &mut batch);
+        if !batch.expire.is_empty() {
+            // Lets the sockets be read once more: an answer that lies there already is not late.
+            // Once for the reading, once for those who then find something.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            let mut core = shared.core.lock();
+            let now = shared.now();
+            for expire in batch.expire.drain(..) {
+                core.expire(&expire, now);
+            }
+            shared.settle(core);
+        }
+        if batch.start.is_empty() {
+            continue;
+        }
+        let taken = shared.clock.now().as_nanos();
+        for start in batch.start.drain(..) {
+            let (ticket, task) = (start.ticket, ask(Arc::clone(shared), Arc::clone(worker), start, taken));
+            handles.push((ticket, tokio::spawn(task).abort_handle()));
+        }
+        let mut core = shared.core.lock();
+        core.lagged(batch.posted, taken);
+        for (ticket, handle) in handles.drain(..) {
+            core.carried(ticket, handle);
+        }
+    }
+}
+
+/// One slot's probe: to its verdict, whatever happens in it.
+async fn ask(shared: Arc<Shared>, worker: Arc<Worker>, start: Start, now: u64) {
+    let deadline = Instant::now() + Duration::from_nanos(start.deadline.saturating_sub(now));
+    let verdict = {
+        let mut probe = pin!(async { start.prober.probe(deadline).await });
+        poll_fn(|cx| {
+            worker.polling.store(start.ticket.token, Ordering::Release);
+            worker.polls.store(worker.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+            let polled = catch_unwind(AssertUnwindSafe(|| probe.as_mut().poll(cx)));
+            worker.polling.store(0, Ordering::Release);
+            polled.unwrap_or_else(|payload| {
+                let text = payload.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+                Poll::Ready(Verdict::fault(Fault::Panic, text.unwrap_or("a panic without a text")))
+            })
+        })
+        .await
+    };
+    let mut core = shared.core.lock();
+    let now = shared.now();
+    core.complete(start.ticket, verdict, now);
+    shared.settle(core);
+}

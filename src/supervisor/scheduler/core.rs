@@ -1,0 +1,839 @@
+//! The scheduler without threads and clocks: what is due, what a slot came to, what is told.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::AbortHandle;
+
+use super::super::probes::{Fault, NoEvidence, Prober, Verdict};
+use super::{Event, Late, SlotResult, Stall, StallCause, Stats, Watch, nanos};
+use crate::engine::{EndpointId, Timestamp};
+
+const MILLI: u64 = 1_000_000;
+/// No duration of the pace is shorter.
+const SHORTEST: u64 = MILLI;
+/// No duration of the pace is longer: a day.
+const LONGEST: u64 = 86_400_000 * MILLI;
+/// A slot noticed late by more of its intervals than this is a stall.
+const LATE_INTERVALS: u64 = 3;
+/// A suspend as long as this is one; less is the two clocks' reading.
+const SUSPENDED: u64 = 10 * MILLI;
+/// Slots that come due within this are started together, unless intervals are shorter than 16 of it.
+const TOGETHER: u64 = MILLI;
+/// Events that wait for their receiver; from then on its slots are not started.
+const MOST_BACKLOG: usize = 1_024;
+/// How often to try a receiver again.
+const RETRY: u64 = 5 * MILLI;
+/// The first wait where patience is asked for without saying how much; it doubles each time.
+const FIRST_PATIENCE: u64 = 1_000 * MILLI;
+/// The longest of those waits: five minutes.
+const LONGEST_PATIENCE: u64 = 300_000 * MILLI;
+/// Our own delays that are remembered.
+const MOST_LAGS: usize = 256;
+
+/// A moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// By the clock of all times.
+    pub(super) at: u64,
+    /// Time spent suspended until then.
+    pub(super) suspended: u64,
+}
+
+/// A slot that is being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    index: usize,
+    run: u64,
+    slot: u64,
+    /// Unique, never 0.
+    pub(super) token: u64,
+}
+
+/// Ask now.
+pub(super) struct Start {
+    pub(super) ticket: Ticket,
+    pub(super) prober: Arc<dyn Prober>,
+    pub(super) deadline: u64,
+}
+
+/// Look whether there is an answer, and give it up otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expire(pub(super) Ticket);
+
+/// What the worker has to do.
+#[derive(Default)]
+pub(super) struct Actions {
+    pub(super) start: Vec<Start>,
+    pub(super) expire: Vec<Expire>,
+}
+
+pub(super) struct Core {
+    entries: Vec<Option<Entry>>,
+    /// Each entry's next moment.
+    timers: BTreeSet<(u64, usize)>,
+    outlets: Vec<Option<Outlet>>,
+    /// Keys that are told to be patient, and until when.
+    patience: HashMap<String, u64>,
+    /// When the timekeeper wakes; it is late by as much as it wakes later.
+    planned: u64,
+    suspended: u64,
+    /// The longest of our own delays, newest last: each is longer than all that follow.
+    lags: VecDeque<(u64, u64)>,
+    /// The number of the worker.
+    worker: u64,
+    shortest: u64,
+    next_run: u64,
+    next_token: u64,
+    random: u64,
+    seed: u64,
+    stats: Stats,
+}
+
+/// One endpoint's slots.
+struct Entry {
+    endpoint: EndpointId,
+    run: u64,
+    outlet: usize,
+    prober: Arc<dyn Prober>,
+    overlaps: bool,
+    interval: u64,
+    fast: u64,
+    timeout: u64,
+    shared_fate: Vec<String>,
+    /// The number of the next slot, and when it is due.
+    next_slot: u64,
+    next_due: u64,
+    /// When the slot before it was due.
+    last_due: u64,
+    failing: bool,
+    /// The newest slot whose result has set the pace.
+    paced_by: u64,
+    patient_until: u64,
+    /// How often in a row patience was asked for without saying how much.
+    asked: u32,
+    /// The token of the last probe that was given up while it occupied the worker.
+    stuck: u64,
+    /// The worker that a probe of this endpoint blocks.
+    blocks: Option<u64>,
+    /// Slots, in order, that are not told yet.
+    window: VecDeque<Item>,
+    /// Slots that are not started because the receiver does not take the events.
+    missed: Option<Stall>,
+    /// Its place in `timers`.
+    timer: u64,
+}
+
+enum Item {
+    Running(Running),
+    Ready(Event),
+}
+
+struct Running {
+    slot: u64,
+    token: u64,
+    worker: u64,
+    due: u64,
+    started: u64,
+    deadline: u64,
+    /// If the worker was told to look: when it is given up without it.
+    give_up: Option<u64>,
+    task: Option<AbortHandle>,
+}
+
+struct Outlet {
+    group: u64,
+    sender: mpsc::Sender<Event>,
+    backlog: VecDeque<Event>,
+    gone: bool,
+}
+
+impl Outlet {
+    fn send(&mut self, event: Event) {
+        if !self.backlog.is_empty() {
+            self.backlog.push_back(event);
+            return;
+        }
+        match self.sender.try_send(event) {
+            Ok(()) => {}
+            Err(TrySendError::Full(event)) => self.backlog.push_back(event),
+            Err(TrySendError::Closed(_)) => self.gone = true,
+        }
+    }
+
+    fn retry(&mut self) {
+        while let Some(event) = self.backlog.pop_front() {
+            match self.sender.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => return self.backlog.push_front(event),
+                Err(TrySendError::Closed(_)) => {
+                    self.gone = true;
+                    self.backlog.clear();
+                }
+            }
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn new(seed: u64, suspended: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            timers: BTreeSet::new(),
+            outlets: Vec::new(),
+            patience: HashMap::new(),
+            planned: u64::MAX,
+            suspended,
+            lags: VecDeque::new(),
+            worker: 0,
+            shortest: LONGEST,
+            next_run: 0,
+            next_token: 1,
+            random: seed,
+            seed,
+            stats: Stats::default(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    pub(super) fn add_outlet(&mut self, sender: mpsc::Sender<Event>) -> usize {
+        let place = self.outlets.iter().position(Option::is_none).unwrap_or(self.outlets.len());
+        let outlet = Outlet { group: place as u64, sender, backlog: VecDeque::new(), gone: false };
+        match self.outlets.get_mut(place) {
+            Some(free) => *free = Some(outlet),
+            None => self.outlets.push(Some(outlet)),
+        }
+        place
+    }
+
+    pub(super) fn remove_outlet(&mut self, outlet: usize) {
+        for index in 0..self.entries.len() {
+            if self.entry(index).is_some_and(|entry| entry.outlet == outlet) {
+                self.remove(index);
+            }
+        }
+        if let Some(place) = self.outlets.get_mut(outlet) {
+            *place = None;
+        }
+    }
+
+    pub(super) fn watch(&mut self, outlet: usize, watch: Watch, now: Now) -> u64 {
+        self.unwatch(outlet, watch.endpoint);
+        let run = self.next_run;
+        self.next_run += 1;
+        let bounded = |duration: Duration| nanos(duration).clamp(SHORTEST, LONGEST);
+        let interval = bounded(watch.probing.interval);
+        let fast = bounded(watch.probing.interval_when_failing).min(interval);
+        // The same endpoint of the same group has the same phase, whatever else is watched.
+        let group = self.outlets.get(outlet).and_then(Option::as_ref).map_or(0, |outlet| outlet.group);
+        let draw = mix(self.seed ^ mix(group << 16 | watch.endpoint.index() as u64));
+        let phase = scaled(interval, share(draw) * watch.probing.jitter.clamp(0.0, 1.0));
+        let next_due = now.at.saturating_add(phase);
+        let entry = Entry {
+            endpoint: watch.endpoint,
+            run,
+            outlet,
+            overlaps: watch.prober.overlaps(),
+            prober: watch.prober,
+            interval,
+            fast,
+            timeout: bounded(watch.probing.timeout),
+            shared_fate: watch.shared_fate,
+            next_slot: 0,
+            next_due,
+            last_due: next_due.saturating_sub(interval),
+            failing: false,
+            paced_by: 0,
+            patient_until: 0,
+            asked: 0,
+            stuck: 0,
+            blocks: None,
+            window: VecDeque::new(),
+            missed: None,
+            timer: next_due,
+        };
+        let index = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
+        self.timers.insert((next_due, index));
+        match self.entries.get_mut(index) {
+            Some(free) => *free = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.shortest = self.shortest.min(fast);
+        run
+    }
+
+    pub(super) fn unwatch(&mut self, outlet: usize, endpoint: EndpointId) -> bool {
+        let found = self.find(outlet, endpoint);
+        if let Some(index) = found {
+            self.remove(index);
+        }
+        found.is_some()
+    }
+
+    fn find(&self, outlet: usize, endpoint: EndpointId) -> Option<usize> {
+        self.entries
+            .iter()
+            .position(|entry| entry.as_ref().is_some_and(|entry| entry.outlet == outlet && entry.endpoint == endpoint))
+    }
+
+    fn entry(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index).and_then(Option::as_ref)
+    }
+
+    fn remove(&mut self, index: usize) {
+        let Some(entry) = self.entries.get_mut(index).and_then(Option::take) else { return };
+        self.timers.remove(&(entry.timer, index));
+        for item in entry.window {
+            if let Item::Running(running) = item {
+                self.stats.running -= 1;
+                running.give_up_task();
+            }
+        }
+        self.shortest = self.entries.iter().flatten().map(|entry| entry.fast).min().unwrap_or(LONGEST);
+    }
+
+    /// Everything goes; nothing is told.
+    pub(super) fn clear(&mut self) {
+        for index in 0..self.entries.len() {
+            self.remove(index);
+        }
+    }
+
+    /// Does what has come due. `polled` is the token of the probe that the worker is polling.
+    pub(super) fn tick(&mut self, now: Now, polled: u64, actions: &mut Actions) {
+        if self.planned < now.at {
+            self.lagged(self.planned, now.at);
+        }
+        for outlet in self.outlets.iter_mut().flatten() {
+            outlet.retry();
+        }
+        if now.suspended.saturating_sub(self.suspended) >= SUSPENDED {
+            let from = now.at.saturating_sub(now.suspended.saturating_sub(self.suspended));
+            for index in 0..self.entries.len() {
+                self.on(index, |entry, ctx| entry.stall(StallCause::Suspend, from, now.at, ctx));
+            }
+        }
+        self.suspended = now.suspended;
+        while let Some(&(at, index)) = self.timers.first() {
+            if at > now.at {
+                break;
+            }
+            let gone = match self.entry(index) {
+                Some(entry) => self.outlets.get(entry.outlet).and_then(Option::as_ref).is_none_or(|outlet| outlet.gone),
+                None => true,
+            };
+            if gone {
+                // Nobody listens any more.
+                self.timers.remove(&(at, index));
+                self.remove(index);
+                continue;
+            }
+            self.on(index, |entry, ctx| entry.due(now.at, polled, ctx, actions));
+        }
+    }
+
+    /// When to tick again; it is remembered, so that being late can be told.
+    pub(super) fn plan(&mut self, now: u64) -> u64 {
+        let next = self.timers.first().map_or(u64::MAX, |(at, _)| *at);
+        self.planned = next.max(now.saturating_add(self.together()));
+        if self.outlets.iter().flatten().any(|outlet| !outlet.backlog.is_empty()) {
+            self.planned = self.planned.min(now.saturating_add(RETRY));
+        }
+        self.planned
+    }
+
+    fn together(&self) -> u64 {
+        TOGETHER.min(self.shortest / 16)
+    }
+
+    /// Whether something has come up that is due before the planned tick.
+    pub(super) fn sooner(&self) -> bool {
+        self.timers.first().is_some_and(|(at, _)| at.saturating_add(self.together()) < self.planned)
+    }
+
+    /// What was to be done at `from` was done at `to`.
+    pub(super) fn lagged(&mut self, from: u64, to: u64) {
+        let lag = to.saturating_sub(from);
+        if lag < SHORTEST / 4 {
+            return;
+        }
+        while self.lags.back().is_some_and(|(_, shorter)| *shorter <= lag) {
+            self.lags.pop_back();
+        }
+        if self.lags.len() == MOST_LAGS {
+            self.lags.pop_front();
+        }
+        self.lags.push_back((to, lag));
+    }
+
+    /// The worker carries it.
+    pub(super) fn carried(&mut self, ticket: Ticket, task: AbortHandle) {
+        match self.running(ticket) {
+            Some(running) => running.task = Some(task),
+            // Finished already, or not wanted any more.
+            None => task.abort(),
+        }
+    }
+
+    fn running(&mut self, ticket: Ticket) -> Option<&mut Running> {
+        let entry = self.entries.get_mut(ticket.index)?.as_mut()?;
+        entry.window.iter_mut().rev().find_map(|item| match item {
+            Item::Running(running) if running.token == ticket.token => Some(running),
+            _ => None,
+        })
+    }
+
+    /// The probe came to a verdict.
+    pub(super) fn complete(&mut self, ticket: Ticket, verdict: Verdict, now: Now) {
+        let suspended = now.suspended.saturating_sub(self.suspended) >= SUSPENDED;
+        let planned = self.planned;
+        self.on(ticket.index, |entry, ctx| {
+            if entry.run != ticket.run {
+                return;
+            }
+            let Some(place) = entry.place_of(ticket.token) else {
+                let late = Late { endpoint: entry.endpoint, run: entry.run, slot: ticket.slot };
+                ctx.stats.late += 1;
+                ctx.outlet.send(Event::Late(late));
+                return;
+            };
+            // The timekeeper is about to notice that we were not running: what was seen then proves nothing.
+            let late = now.at.saturating_sub(planned) > LATE_INTERVALS * entry.step(now.at);
+            if let Some(Item::Running(running)) = entry.window.get_mut(place) {
+                // It ends by itself.
+                running.task = None;
+            }
+            let verdict =
+                if suspended || late { frozen("answered while this process was not running") } else { verdict };
+            entry.resolve(place, verdict, now.at, ctx);
+        });
+    }
+
+    /// The worker has looked: there is no answer.
+    pub(super) fn expire(&mut self, expire: &Expire, now: Now) {
+        self.on(expire.0.index, |entry, ctx| {
+            if let Some(place) = entry.place_of(expire.0.token) {
+                entry.expire(place, now.at, ctx);
+            }
+        });
+    }
+
+    /// A worker is left to the probe with the token `polled`, which blocks it. `untaken` is what it had not begun; what
+    /// stays in there is for the next worker.
+    pub(super) fn abandon(&mut self, polled: u64, untaken: &mut Vec<Start>, now: Now) {
+        let blocked = self.worker;
+        self.worker += 1;
+        self.stats.blocked += 1;
+        let next = self.worker;
+        for start in untaken.iter() {
+            if let Some(running) = self.running(start.ticket) {
+                running.worker = next;
+            }
+        }
+        for index in 0..self.entries.len() {
+            self.on(index, |entry, ctx| entry.abandoned(blocked, polled, now.at, ctx));
+        }
+        untaken.retain(|start| self.running(start.ticket).is_some());
+    }
+
+    /// A worker that was left has come back, and ended.
+    pub(super) fn released(&mut self, worker: u64) {
+        if worker != self.worker {
+            self.stats.blocked = self.stats.blocked.saturating_sub(1);
+        }
+        for entry in self.entries.iter_mut().flatten() {
+            if entry.blocks == Some(worker) {
+                entry.blocks = None;
+            }
+        }
+    }
+
+    /// Does something with an entry, and sets its timer anew.
+    fn on(&mut self, index: usize, act: impl FnOnce(&mut Entry, &mut Context<'_>)) {
+        let Some(entry) = self.entries.get_mut(index).and_then(Option::as_mut) else { return };
+        let Some(outlet) = self.outlets.get_mut(entry.outlet).and_then(Option::as_mut) else { return };
+        let mut context = Context {
+            index,
+            outlet,
+            patience: &mut self.patience,
+            lags: &self.lags,
+            worker: self.worker,
+            next_token: &mut self.next_token,
+            random: &mut self.random,
+            stats: &mut self.stats,
+        };
+        act(entry, &mut context);
+        let timer = entry.next_moment();
+        if timer != entry.timer {
+            self.timers.remove(&(entry.timer, index));
+            self.timers.insert((timer, index));
+            entry.timer = timer;
+        }
+    }
+}
+
+/// What an entry needs of the whole.
+struct Context<'a> {
+    index: usize,
+    outlet: &'a mut Outlet,
+    patience: &'a mut HashMap<String, u64>,
+    lags: &'a VecDeque<(u64, u64)>,
+    worker: u64,
+    next_token: &'a mut u64,
+    random: &'a mut u64,
+    stats: &'a mut Stats,
+}
+
+impl Entry {
+    /// The newest slot, if it has no result yet.
+    fn newest_running(&self) -> Option<&Running> {
+        match self.window.back() {
+            Some(Item::Running(newest)) if newest.slot + 1 == self.next_slot => Some(newest),
+            _ => None,
+        }
+    }
+
+    /// Probes that run and are not being given up. Those end before another starts.
+    fn waited_for(&self) -> u64 {
+        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none());
+        self.window.iter().filter(waited_for).count() as u64
+    }
+
+    fn is_running(&self) -> bool {
+        self.window.iter().any(|item| matches!(item, Item::Running(_)))
+    }
+
+    /// The pace in force at `now`: the distance from the newest slot to the next.
+    fn step(&self, now: u64) -> u64 {
+        let fast = if self.overlaps {
+            self.failing || self.newest_running().is_some_and(|newest| now >= newest.started.saturating_add(self.fast))
+        } else {
+            // While it is running, a sooner slot would show nothing but that.
+            self.failing && !self.is_running()
+        };
+        if fast { self.fast } else { self.interval }
+    }
+
+    /// A result may have changed the pace. Brought forward, the next slot is due now at the earliest: it is not late.
+    fn set_due(&mut self, now: u64) {
+        let due = self.last_due.saturating_add(self.step(now));
+        self.next_due = if due < self.next_due { due.max(now.min(self.next_due)) } else { due };
+    }
+
+    /// When there is something to do next.
+    fn next_moment(&self) -> u64 {
+        let mut next = self.next_due;
+        for item in &self.window {
+            if let Item::Running(running) = item {
+                next = next.min(running.give_up.unwrap_or(running.deadline));
+            }
+        }
+        match self.newest_running() {
+            Some(newest) if self.overlaps => next.min(newest.started.saturating_add(self.fast)),
+            _ => next,
+        }
+    }
+
+    fn place_of(&self, token: u64) -> Option<usize> {
+        self.window.iter().rposition(|item| matches!(item, Item::Running(running) if running.token == token))
+    }
+
+    fn due(&mut self, now: u64, polled: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
+        self.expire_due(now, polled, ctx, actions);
+        if self.overlaps && self.newest_running().is_some() {
+            // It may have been without an answer for long enough.
+            self.next_due = self.next_due.min(self.last_due.saturating_add(self.step(now)));
+        }
+        while self.next_due <= now {
+            let step = self.step(now);
+            if now - self.next_due > LATE_INTERVALS * step {
+                let from = self.next_due;
+                self.stall(StallCause::Late, from, now, ctx);
+                break;
+            }
+            let due = self.next_due;
+            if ctx.outlet.backlog.len() >= MOST_BACKLOG {
+                self.miss(due);
+            } else {
+                self.told_missed(now, ctx);
+                self.start(due, now, ctx, actions);
+            }
+            self.next_slot += 1;
+            self.last_due = due;
+            self.next_due = due.saturating_add(self.step(now));
+        }
+        self.tell(ctx);
+    }
+
+    /// Deadlines that are over. The worker is asked to look first; one that does not is not waited for.
+    fn expire_due(&mut self, now: u64, polled: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
+        let mut place = 0;
+        while let Some(item) = self.window.get_mut(place) {
+            if let Item::Running(running) = item {
+                let lost = running.worker != ctx.worker;
+                let ticket = Ticket { index: ctx.index, run: self.run, slot: running.slot, token: running.token };
+                match running.give_up {
+                    None if running.deadline <= now && !lost => {
+                        running.give_up = Some(now.saturating_add((self.timeout / 4).clamp(5 * MILLI, 250 * MILLI)));
+                        actions.expire.push(Expire(ticket));
+                    }
+                    Some(give_up) if give_up <= now => {
+                        let verdict = if lost || running.token == polled {
+                            self.stuck = running.token;
+                            blocking()
+                        } else {
+                            frozen("the thread that carries the probes did not get to it")
+                        };
+                        self.resolve(place, verdict, now, ctx);
+                        // Resolving tells what is ready, and so may have taken items away in front.
+                        place = 0;
+                        continue;
+                    }
+                    None if running.deadline <= now => {
+                        self.resolve(place, blocking(), now, ctx);
+                        place = 0;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            place += 1;
+        }
+    }
+
+    fn start(&mut self, due: u64, now: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
+        let slot = self.next_slot;
+        let verdict = if let Some(until) = self.patience(due, ctx) {
+            let retry_after = Some(Duration::from_nanos(until - due));
+            let text = "not asked: patience was asked for".to_owned();
+            Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after }
+        } else if self.blocks.is_some() {
+            still_blocking()
+        } else if !self.overlaps && self.is_running() {
+            Verdict::fault(Fault::Overlap, "the slot before it is still running")
+        } else if self.waited_for() >= self.timeout.div_ceil(self.fast) {
+            // On time, there would be room: late slots were started together.
+            frozen("this process is late: the slots before it are still running")
+        } else {
+            let token = *ctx.next_token;
+            *ctx.next_token += 1;
+            ctx.stats.started += 1;
+            ctx.stats.running += 1;
+            // Being late is our own fault; the path gets its full time.
+            let deadline = now.saturating_add(self.timeout);
+            let ticket = Ticket { index: ctx.index, run: self.run, slot, token };
+            actions.start.push(Start { ticket, prober: Arc::clone(&self.prober), deadline });
+            let worker = ctx.worker;
+            let running = Running { slot, token, worker, due, started: now, deadline, give_up: None, task: None };
+            self.window.push_back(Item::Running(running));
+            return;
+        };
+        self.pace(slot, true, &verdict);
+        let result = self.result(slot, due, now, verdict);
+        self.window.push_back(Item::Ready(result));
+    }
+
+    /// Until when nothing is asked, if anything is not to be asked at `due`.
+    fn patience(&self, due: u64, ctx: &Context<'_>) -> Option<u64> {
+        let keys = self.shared_fate.iter().filter_map(|key| ctx.patience.get(key).copied());
+        let until = keys.fold(self.patient_until, u64::max);
+        (until > due).then_some(until)
+    }
+
+    fn result(&self, slot: u64, due: u64, at: u64, verdict: Verdict) -> Event {
+        let (due, at) = (Timestamp::from_nanos(due), Timestamp::from_nanos(at));
+        Event::Slot(SlotResult { endpoint: self.endpoint, run: self.run, slot, due, at, verdict })
+    }
+
+    fn stalled(&mut self, stall: Stall, ctx: &mut Context<'_>) {
+        self.window.push_back(Item::Ready(Event::Stall(stall)));
+        ctx.stats.stalls += 1;
+    }
+
+    fn expire(&mut self, place: usize, now: u64, ctx: &mut Context<'_>) {
+        let Some(Item::Running(running)) = self.window.get(place) else { return };
+        let first = ctx.lags.partition_point(|(at, _)| *at <= running.started);
+        let lag = ctx.lags.get(first).map_or(0, |(_, lag)| *lag);
+        let verdict = if lag > self.timeout / 2 {
+            frozen(&format!("this process was late by {:?}", Duration::from_nanos(lag)))
+        } else {
+            Verdict::timeout(Duration::from_nanos(self.timeout))
+        };
+        self.resolve(place, verdict, now, ctx);
+    }
+
+    /// A running slot comes to its result.
+    fn resolve(&mut self, place: usize, verdict: Verdict, now: u64, ctx: &mut Context<'_>) {
+        let Some(item) = self.window.get_mut(place) else { return };
+        let Item::Running(running) = item else { return };
+        let (slot, due) = (running.slot, running.due);
+        if let Some(task) = running.task.take() {
+            task.abort();
+        }
+        ctx.stats.running -= 1;
+        let newest = slot + 1 == self.next_slot;
+        self.be_patient(&verdict, now, ctx);
+        self.pace(slot, newest, &verdict);
+        let event = self.result(slot, due, now, verdict);
+        if let Some(item) = self.window.get_mut(place) {
+            *item = Item::Ready(event);
+        }
+        self.set_due(now);
+        self.tell(ctx);
+    }
+
+    fn pace(&mut self, slot: u64, newest: bool, verdict: &Verdict) {
+        match verdict {
+            Verdict::Success(_) => {
+                self.asked = 0;
+                self.paced_by = self.paced_by.max(slot);
+                if newest {
+                    self.failing = false;
+                }
+            }
+            Verdict::PathFault { .. } if slot >= self.paced_by => {
+                self.paced_by = slot;
+                self.failing = true;
+            }
+            Verdict::PathFault { .. } | Verdict::NoEvidence { .. } => {}
+        }
+    }
+
+    fn be_patient(&mut self, verdict: &Verdict, now: u64, ctx: &mut Context<'_>) {
+        let Verdict::NoEvidence { cause: NoEvidence::Throttled, retry_after, .. } = verdict else { return };
+        let wait = match retry_after.map(nanos).filter(|wait| *wait > 0) {
+            Some(wait) => wait.min(LONGEST),
+            None => {
+                let wait = FIRST_PATIENCE.saturating_mul(1_u64.checked_shl(self.asked).unwrap_or(u64::MAX));
+                self.asked = self.asked.saturating_add(1);
+                wait.min(LONGEST_PATIENCE)
+            }
+        };
+        *ctx.random = mix(*ctx.random);
+        let until = now.saturating_add(wait).saturating_add(scaled(self.interval, share(*ctx.random)));
+        self.patient_until = self.patient_until.max(until);
+        ctx.patience.retain(|_, until| *until > now);
+        for key in &self.shared_fate {
+            let known = ctx.patience.entry(key.clone()).or_default();
+            *known = until.max(*known);
+        }
+    }
+
+    /// Tells, in slot order, what is ready.
+    fn tell(&mut self, ctx: &mut Context<'_>) {
+        while let Some(Item::Ready(_)) = self.window.front() {
+            if let Some(Item::Ready(event)) = self.window.pop_front() {
+                ctx.stats.results += u64::from(matches!(event, Event::Slot(_)));
+                ctx.outlet.send(event);
+            }
+        }
+    }
+
+    /// We were not there: what is in flight proves nothing, and what came due meanwhile is missed.
+    fn stall(&mut self, cause: StallCause, from: u64, now: u64, ctx: &mut Context<'_>) {
+        self.freeze(now, ctx, |_| true);
+        self.told_missed(now, ctx);
+        let first = self.next_slot;
+        if self.next_due <= now {
+            let step = self.step(now);
+            let missed = (now - self.next_due) / step + 1;
+            self.last_due = self.next_due.saturating_add(step.saturating_mul(missed - 1));
+            self.next_due = self.next_due.saturating_add(step.saturating_mul(missed));
+            self.next_slot += missed;
+        }
+        let (from, until) = (Timestamp::from_nanos(from), Timestamp::from_nanos(now));
+        let (endpoint, run, slots) = (self.endpoint, self.run, first..self.next_slot);
+        self.stalled(Stall { endpoint, run, cause, from, until, slots }, ctx);
+        self.tell(ctx);
+    }
+
+    /// What is in flight proves nothing.
+    fn freeze(&mut self, now: u64, ctx: &mut Context<'_>, which: impl Fn(&Running) -> bool) -> bool {
+        let mut any = false;
+        while let Some(place) =
+            self.window.iter().position(|item| matches!(item, Item::Running(running) if which(running)))
+        {
+            self.resolve(place, frozen("in flight while this process was not running"), now, ctx);
+            any = true;
+        }
+        any
+    }
+
+    fn miss(&mut self, due: u64) {
+        let at = Timestamp::from_nanos(due);
+        let (endpoint, run, slot) = (self.endpoint, self.run, self.next_slot);
+        let cause = StallCause::Backlog;
+        let missed = self.missed.get_or_insert(Stall { endpoint, run, cause, from: at, until: at, slots: slot..slot });
+        missed.slots.end = slot + 1;
+    }
+
+    /// The receiver takes events again: tells what was missed.
+    fn told_missed(&mut self, now: u64, ctx: &mut Context<'_>) {
+        if let Some(missed) = self.missed.take() {
+            self.stalled(Stall { until: Timestamp::from_nanos(now), ..missed }, ctx);
+        }
+    }
+
+    /// The worker `blocked` is left to the probe with the token `polled`.
+    fn abandoned(&mut self, blocked: u64, polled: u64, now: u64, ctx: &mut Context<'_>) {
+        if self.stuck == polled || self.place_of(polled).is_some() {
+            // It is waited for until its deadline, and nothing else of this endpoint is asked before it returns.
+            self.blocks = Some(blocked);
+            let others = |item: &Item| matches!(item, Item::Running(running) if running.token != polled);
+            while let Some(place) = self.window.iter().position(others) {
+                self.resolve(place, still_blocking(), now, ctx);
+            }
+            return;
+        }
+        if self.freeze(now, ctx, |running| running.worker == blocked) {
+            let (endpoint, run, slot) = (self.endpoint, self.run, self.next_slot);
+            let at = Timestamp::from_nanos(now);
+            let cause = StallCause::Blocked;
+            self.stalled(Stall { endpoint, run, cause, from: at, until: at, slots: slot..slot }, ctx);
+            self.tell(ctx);
+        }
+    }
+}
+
+impl Running {
+    fn give_up_task(self) {
+        if let Some(task) = self.task {
+            task.abort();
+        }
+    }
+}
+
+fn frozen(text: &str) -> Verdict {
+    Verdict::no_evidence(NoEvidence::Frozen, text)
+}
+
+fn blocking() -> Verdict {
+    Verdict::fault(Fault::Timeout, "no answer in time; the probe blocks its thread")
+}
+
+fn still_blocking() -> Verdict {
+    Verdict::fault(Fault::Overlap, "an earlier probe still blocks its thread")
+}
+
+/// SplitMix64: a step and a hash in one.
+fn mix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A draw as a share of 1, 1 excluded.
+fn share(draw: u64) -> f64 {
+    f64::from(u32::try_from(draw >> 32).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)
+}
+
+fn scaled(of: u64, share: f64) -> u64 {
+    nanos(Duration::from_nanos(of).mul_f64(share))
+}
