@@ -115,7 +115,8 @@ impl FrontEnd {
         let state = Arc::new(State::default());
         let (changes, receiver) = mpsc::channel(1);
         let port = Port::of(socket, &mode)?;
-        let listener = Listener { address, port, state: Arc::clone(&state), service: watch::Sender::new(Service { mode, tls }) };
+        let listener =
+            Listener { address, port, state: Arc::clone(&state), service: watch::Sender::new(Service { mode, tls }) };
         let task = tokio::spawn(listener.run(receiver));
         Ok(Self { address, state, changes, task })
     }
@@ -368,6 +369,8 @@ fn answer(mode: &Mode, last: bool) -> (String, Then) {
             let wish = retry_after.as_ref().map_or_else(String::new, |text| format!("Retry-After: {text}\r\n"));
             (format!("HTTP/1.1 {status} .\r\n{wish}Content-Length: 0\r\nConnection: close\r\n\r\n"), Then::Close)
         }
-        Mode::Healthy | Mode::Slow(_) | Mode::Refuse | Mode::Reset | Mode::Close | Mode::Hang => (whole(200, "ok"), then),
+        Mode::Healthy | Mode::Slow(_) | Mode::Refuse | Mode::Reset | Mode::Close | Mode::Hang => {
+            (whole(200, "ok"), then)
+        }
     }
 }

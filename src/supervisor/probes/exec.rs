@@ -63,7 +63,8 @@ impl ExecProbe {
         match status {
             Ok(status) if status.success() => Ok(Evidence { latency: started.elapsed(), ..Evidence::default() }),
             Ok(status) => {
-                let told = last_line(&err).or_else(|| last_line(&out)).map_or_else(String::new, |line| format!(": {line}"));
+                let told =
+                    last_line(&err).or_else(|| last_line(&out)).map_or_else(String::new, |line| format!(": {line}"));
                 Err(Verdict::fault(Fault::UnexpectedAnswer, format!("{}{told}", described(status))))
             }
             Err(error) => Err(Verdict::fault(Fault::Error, format!("wait for {}: {error}", self.program))),

@@ -95,7 +95,9 @@ pub fn prober(
                     dialler.close = Close::Orderly;
                     Some(tls::Connector::new(&config.tls, &dialler.target, true)?)
                 }
-                other @ (Scheme::Tcp | Scheme::Tls | Scheme::Fix) => return Err(ProberError::Scheme { scheme: other.name() }),
+                other @ (Scheme::Tcp | Scheme::Tls | Scheme::Fix) => {
+                    return Err(ProberError::Scheme { scheme: other.name() });
+                }
             };
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
         }
@@ -166,7 +168,8 @@ impl Prober for Limited {
         Box::pin(async move {
             match self.prober.probe(deadline).await {
                 Verdict::Success(evidence) if evidence.latency >= self.limit => {
-                    let text = format!("the right answer after {:?}, too late from {:?} on", evidence.latency, self.limit);
+                    let text =
+                        format!("the right answer after {:?}, too late from {:?} on", evidence.latency, self.limit);
                     Verdict::fault(Fault::Slow, text)
                 }
                 verdict => verdict,

@@ -57,7 +57,8 @@ fn combine(require: Require, parts: &[Part<'_>]) -> Option<Verdict> {
     let done = || parts.iter().filter_map(|part| if let Part::Done(verdict) = part { Some(verdict) } else { None });
     let fault = || done().find(|verdict| matches!(verdict, Verdict::PathFault { .. }));
     let unknown = || done().find(|verdict| matches!(verdict, Verdict::NoEvidence { .. }));
-    let successes = || done().filter_map(|verdict| if let Verdict::Success(seen) = verdict { Some(seen) } else { None });
+    let successes =
+        || done().filter_map(|verdict| if let Verdict::Success(seen) = verdict { Some(seen) } else { None });
     let all_done = done().count() == parts.len();
     match require {
         Require::All => match fault() {

@@ -78,11 +78,13 @@ impl fmt::Debug for Connector {
 impl Connector {
     pub(super) fn new(config: &TlsConfig, target: &Target, http: bool) -> Result<Self, TlsSetupError> {
         let name = match (&config.server_name, &target.host) {
-            (Some(name), _) => ServerName::try_from(name.clone())
-                .map_err(|_| TlsSetupError::ServerName { name: name.clone() })?,
+            (Some(name), _) => {
+                ServerName::try_from(name.clone()).map_err(|_| TlsSetupError::ServerName { name: name.clone() })?
+            }
             (None, Host::Ip(ip)) => ServerName::IpAddress((*ip).into()),
-            (None, Host::Name(name)) => ServerName::try_from(name.clone())
-                .map_err(|_| TlsSetupError::ServerName { name: name.clone() })?,
+            (None, Host::Name(name)) => {
+                ServerName::try_from(name.clone()).map_err(|_| TlsSetupError::ServerName { name: name.clone() })?
+            }
         };
         let client = match &config.ca_file {
             Some(path) => Arc::new(client_config(roots_of_file(path)?, http)?),

@@ -409,7 +409,8 @@ impl Core {
                 // It ends by itself.
                 running.task = None;
             }
-            let verdict = if suspended || late { frozen("answered while this process was not running") } else { verdict };
+            let verdict =
+                if suspended || late { frozen("answered while this process was not running") } else { verdict };
             entry.resolve(place, verdict, now.at, ctx);
         });
     }
