@@ -159,8 +159,15 @@ fn b29_everything_failing_at_once_from_here_names_the_observer() {
 
 #[test]
 fn b34d_a_hook_that_cannot_be_started_is_a_failure() {
-    let hooks = all_hooks().replacen("./hook.sh", "./no-such-hook.sh", 1);
-    let mut rig = Rig::open(&Setting { hooks, ..Setting::default() });
+    let hooks = all_hooks().replacen("./hook.sh", "./fence.sh", 1);
+    let setting = Setting { hooks, ..Setting::default() };
+    let mut rig = Rig::new(&setting);
+    let (status, err) = rig.refused(&["--first-start", "east"]);
+    assert!(status == 2 && err.contains("./fence.sh\" is not a file"), "{err}");
+    fs::copy(rig.file("hook.sh"), rig.file("fence.sh")).unwrap();
+    rig.start(&["--first-start", "east"]);
+    rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #1");
+    fs::remove_file(rig.file("fence.sh")).unwrap();
     rig.set("east", Mode::Refuse);
     rig.wait("it fails", |rig| rig.records("hook_end").iter().any(|end| end["stage"] == "fence"));
     let end = rig.records("hook_end").into_iter().rfind(|end| end["stage"] == "fence").unwrap();

@@ -58,7 +58,8 @@ fn a_switchover_that_is_killed_under_way_still_goes_where_the_operator_wanted() 
     rig.until("all are well", |group| group["eligible_targets"].as_array().is_some_and(|all| all.len() == 2));
     rig.behave("fence", "fail");
     rig.obey(&["switchover", "north"]);
-    rig.wait("the fence fails", |rig| rig.count("failed fence") >= 1);
+    let failed = |rig: &mut Rig| rig.records("hook_end").iter().any(|end| end["stage"] == "fence");
+    rig.wait("the fence fails", failed);
     rig.kill();
     rig.behave("fence", "ok");
     rig.start(&[]);

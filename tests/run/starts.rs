@@ -11,7 +11,7 @@ use crate::rig::{Rig, Setting, all_hooks, is_root, lives, signal};
 
 #[test]
 fn a_first_start_needs_to_be_told_the_active_path_and_begins_held() {
-    let mut rig = Rig::new(&Setting::default());
+    let mut rig = Rig::new(&Setting { failback: "manual", ..Setting::default() });
     let (status, err) = rig.refused(&[]);
     assert_eq!(status, 2);
     assert!(err.contains("--first-start main=ENDPOINT"), "{err}");
