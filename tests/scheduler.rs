@@ -1,6 +1,7 @@
 //! The slots on real threads, sockets and clocks. What is counted is slots; exact times are the unit tests' part.
 
 #![cfg(feature = "supervisor")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test may look at the clock and print")]
 
 mod brokers;
 

@@ -125,7 +125,8 @@ impl Left {
         let mut latest = 0.0;
         let mut in_head = false;
         for record in records {
-            let (kind, body, at) = (record["kind"].as_str().unwrap_or_default(), &record["body"], record["at"].as_f64().unwrap_or(0.0));
+            let (kind, body, at) =
+                (record["kind"].as_str().unwrap_or_default(), &record["body"], record["at"].as_f64().unwrap_or(0.0));
             match kind {
                 "segment" => in_head = true,
                 "start" => (in_head, latest) = (false, 0.0),

@@ -352,11 +352,17 @@ impl Rig {
         files.sort();
         let texts = files.iter().map(|file| fs::read_to_string(file).unwrap_or_default());
         // The last line may be half written just now.
-        texts.flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>()).collect()
+        texts
+            .flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>())
+            .collect()
     }
 
     pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
-        self.journal().into_iter().filter(|record| record["kind"] == kind).map(|record| record["body"].clone()).collect()
+        self.journal()
+            .into_iter()
+            .filter(|record| record["kind"] == kind)
+            .map(|record| record["body"].clone())
+            .collect()
     }
 
     pub(crate) fn noted(&self, code: &str) -> bool {
@@ -402,7 +408,8 @@ impl Drop for Rig {
         for line in self.hooks() {
             if let Some(pid) = line.split_once("pid=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()) {
                 if belongs_to(pid, &self.folder) {
-                    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
+                    let _ =
+                        Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
                 }
             }
         }

@@ -855,7 +855,10 @@ impl Core {
         }
         let evaluation = match command {
             Command::Rearm => {
-                return match self.take(now, Input::Rearm, effects).map_err(|error| format!("{}: {error}", error.code()))? {
+                return match self
+                    .take(now, Input::Rearm, effects)
+                    .map_err(|error| format!("{}: {error}", error.code()))?
+                {
                     Output::Decision(decision) => {
                         decision.event().into_iter().for_each(|event| self.switched(event));
                         Ok(format!("epoch {}", decision.epoch))
