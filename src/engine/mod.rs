@@ -37,6 +37,7 @@ pub use time::Timestamp;
 
 use endpoint::Roster;
 use flap::FlapLimiter;
+use flow::Flow;
 use history::History;
 use targets::Targets;
 use time::Since;
@@ -50,12 +51,6 @@ struct Active {
     spent: bool,
     /// An operator's switchover placed it: only an operator, or its loss, takes flow away again.
     operator_placed: bool,
-}
-
-impl Active {
-    const fn open(&self) -> OrderFlow {
-        OrderFlow::Open { endpoint: self.id, epoch: self.epoch }
-    }
 }
 
 /// What is known of one endpoint beside its registration.
@@ -97,7 +92,7 @@ pub struct Engine {
     standings: Vec<Standing>,
     targets: Targets,
     active: Option<Active>,
-    flow: OrderFlow,
+    flow: Flow,
     /// The words of a halt that was ordered from outside; present exactly while `flow` is such a halt.
     halt: Option<HaltOrder>,
     last_switch: Option<Since>,
@@ -118,7 +113,7 @@ impl Engine {
             standings: Vec::new(),
             targets: Targets::default(),
             active: None,
-            flow: OrderFlow::STARTING,
+            flow: Flow::Starting,
             halt: None,
             last_switch: None,
             failbacks: FlapLimiter::default(),
@@ -228,7 +223,7 @@ impl Engine {
         if from != to {
             self.refresh_target(id);
         }
-        let opened = to == EndpointState::Healthy && self.flow == OrderFlow::STARTING && self.open_if_active(id);
+        let opened = to == EndpointState::Healthy && self.flow == Flow::Starting && self.open_if_active(id);
         Ok(HealthChange { from, to, opened })
     }
 
@@ -318,7 +313,7 @@ impl Engine {
         }
         active.spent = true;
         self.flow = self.flow.after_losing_the_path();
-        Ok(self.flow)
+        Ok(self.order_flow())
     }
 
     /// Orders in flight are settled against the broker's book for `epoch`.
@@ -326,15 +321,15 @@ impl Engine {
     /// # Errors
     /// NOT_RECONCILING outside HOLD RECONCILING, then STALE_RECONCILE unless `epoch` is the present one.
     pub fn confirm_reconciled(&mut self, now: Timestamp, epoch: u64) -> Result<OrderFlow, EngineError> {
-        let (OrderFlow::RECONCILING, Ok((active, health))) = (self.flow, self.active_and_health()) else {
+        let (Flow::Reconciling, Ok((active, health))) = (self.flow, self.active_and_health()) else {
             return Err(EngineError::NotReconciling);
         };
         if active.epoch.get() != epoch {
             return Err(EngineError::StaleReconcile { found: epoch, present: active.epoch });
         }
-        self.flow = if self.is_proven(now, active, health) { active.open() } else { OrderFlow::STARTING };
+        self.flow = if self.is_proven(now, active, health) { Flow::Open } else { Flow::Starting };
         self.latest = self.latest.max(now);
-        Ok(self.flow)
+        Ok(self.order_flow())
     }
 
     /// Puts an endpoint into maintenance or takes it out. It bars the endpoint as a target; on the active one it
@@ -353,9 +348,9 @@ impl Engine {
 
     /// Halts trading until [`resume`](Self::resume); in a halt already, replaces its code and text.
     pub fn halt(&mut self, order: HaltOrder) -> OrderFlow {
-        self.flow = OrderFlow::Halt { code: order.class() };
+        self.flow = Flow::halted(&order);
         self.halt = Some(order);
-        self.flow
+        self.order_flow()
     }
 
     /// Lifts an ordered halt, and, under [`ResumeAfterHalt::Operator`], the engine's own. Flow is still held: the
@@ -367,7 +362,7 @@ impl Engine {
         let spent = self.active.map(|active| active.spent);
         self.flow = self.flow.after_resume(spent, self.latches_no_target()).ok_or(EngineError::NotHalted)?;
         self.halt = None;
-        Ok(self.flow)
+        Ok(self.order_flow())
     }
 
     fn refresh_target(&mut self, id: EndpointId) {
@@ -379,7 +374,7 @@ impl Engine {
     fn open_if_active(&mut self, id: EndpointId) -> bool {
         match self.active {
             Some(active) if active.id == id && !active.spent => {
-                self.flow = active.open();
+                self.flow = Flow::Open;
                 true
             }
             _ => false,
@@ -390,7 +385,7 @@ impl Engine {
     #[inline]
     fn commit(&mut self, now: Timestamp, decision: &FailoverDecision) {
         self.latest = self.latest.max(now);
-        self.flow = decision.order_flow;
+        self.flow = decision.flow;
         if let FailoverOutcome::Switched(event) = decision.outcome {
             self.commit_switch(now, event);
         }
@@ -560,18 +555,13 @@ impl Engine {
 
     /// Active and epoch stay.
     #[inline]
-    fn unmoved(
-        &self,
-        view: &View<'_>,
-        outcome: FailoverOutcome,
-        reason: Reason,
-        order_flow: OrderFlow,
-    ) -> FailoverDecision {
+    fn unmoved(&self, view: &View<'_>, outcome: FailoverOutcome, reason: Reason, flow: Flow) -> FailoverDecision {
         let notes = self.notes(view, view.confirmed);
-        FailoverDecision { outcome, reason, notes, active: view.active.id, epoch: view.active.epoch, order_flow }
+        let Active { id: active, epoch, .. } = view.active;
+        FailoverDecision { outcome, reason, notes, active, epoch, flow }
     }
 
-    fn fence_required(&self, view: &View<'_>, target: EndpointId, flow: OrderFlow) -> FailoverDecision {
+    fn fence_required(&self, view: &View<'_>, target: EndpointId, flow: Flow) -> FailoverDecision {
         let order = FenceOrder { endpoint: view.active.id, epoch: view.active.epoch, target };
         self.unmoved(view, FailoverOutcome::FenceRequired(order), Reason::FenceNotConfirmed, flow)
     }
@@ -586,15 +576,15 @@ impl Engine {
         let Active { id: from, epoch: present, .. } = view.active;
         let epoch = present.next().ok_or(EngineError::EpochsExhausted { present })?;
         let event = SwitchEvent { kind, from, to, from_state: view.health.state(), epoch };
-        let open = OrderFlow::Open { endpoint: to, epoch };
         let opens = !self.policy.settings().require_reconciliation;
+        let flow = self.flow.after_switch(opens, self.latches_no_target());
         Ok(FailoverDecision {
             outcome: FailoverOutcome::Switched(event),
             reason,
             notes: self.notes(view, view.confirmed && !view.needs_fence),
             active: to,
             epoch,
-            order_flow: self.flow.after_switch(opens.then_some(open), self.latches_no_target()),
+            flow,
         })
     }
 
@@ -613,13 +603,18 @@ impl Engine {
 impl Engine {
     /// What the order path may do now.
     pub fn order_flow(&self) -> OrderFlow {
-        self.flow
+        match (self.flow, self.active) {
+            (flow, Some(active)) => flow.on(active.id, active.epoch),
+            (Flow::HaltOperator, None) => OrderFlow::Halt { code: HaltCode::Operator },
+            (Flow::HaltCaller, None) => OrderFlow::Halt { code: HaltCode::Caller },
+            (_, None) => OrderFlow::Hold { reason: HoldReason::Starting },
+        }
     }
 
     /// Whether `action` is allowed on the active path now.
     #[must_use]
     pub fn permits(&self, action: OrderAction) -> bool {
-        self.flow.permits(action, self.active_can_trade())
+        self.order_flow().permits(action, self.active_can_trade())
     }
 
     /// Whether the active endpoint is HEALTHY in an epoch that is not spent.
