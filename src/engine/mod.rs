@@ -574,7 +574,7 @@ impl Engine {
         reason: Reason,
     ) -> Result<FailoverDecision, EngineError> {
         let Active { id: from, epoch: present, .. } = view.active;
-        let epoch = present.next().ok_or(EngineError::EpochsExhausted { present })?;
+        let Some(epoch) = present.next() else { return Err(EngineError::EpochsExhausted { present }) };
         let event = SwitchEvent { kind, from, to, from_state: view.health.state(), epoch };
         let opens = !self.policy.settings().require_reconciliation;
         let flow = self.flow.after_switch(opens, self.latches_no_target());
@@ -727,9 +727,10 @@ impl Engine {
 
     #[inline]
     fn active_and_health(&self) -> Result<(Active, &Health), EngineError> {
-        let active = self.active.ok_or(EngineError::NoActiveEndpoint)?;
+        // Not `ok_or`: it would make an error, and drop it again, each time that there is none.
+        let Some(active) = self.active else { return Err(EngineError::NoActiveEndpoint) };
         // The active endpoint is registered, so the second step always succeeds.
-        let health = self.health(active.id).ok_or(EngineError::NoActiveEndpoint)?;
+        let Some(health) = self.health(active.id) else { return Err(EngineError::NoActiveEndpoint) };
         Ok((active, health))
     }
 
