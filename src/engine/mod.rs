@@ -217,8 +217,7 @@ impl Engine {
             return Err(EngineError::unknown_id(id));
         };
         let from = standing.health.state();
-        standing.health.record(now, result, self.policy.settings().failure_threshold);
-        let to = standing.health.state();
+        let to = standing.health.record(now, result, self.policy.settings().failure_threshold);
         self.latest = self.latest.max(now);
         if from != to {
             self.refresh_target(id);
