@@ -233,6 +233,19 @@ impl Engine {
     /// NO_ACTIVE_ENDPOINT, STALE_FENCE, in this order; then EPOCHS_EXHAUSTED.
     #[inline]
     pub fn evaluate_failover(&mut self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
+        match (self.look(now), fence) {
+            // What nearly every probe is followed by.
+            (Some(view), FenceStatus::Unconfirmed) if view.is_proven() => {
+                let decision = self.assess_no_loss(&view);
+                self.commit(now, &decision);
+                Ok(decision)
+            }
+            _ => self.evaluate_unproven(now, fence),
+        }
+    }
+
+    #[inline(never)]
+    fn evaluate_unproven(&mut self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
         let decision = self.assess_failover(now, fence)?;
         self.commit(now, &decision);
         Ok(decision)
@@ -273,12 +286,11 @@ impl Engine {
     /// NO_ACTIVE_ENDPOINT; NOT_REARMABLE unless the epoch is spent and the active endpoint HEALTHY and fresh; then
     /// EPOCHS_EXHAUSTED.
     pub fn rearm(&mut self, now: Timestamp) -> Result<FailoverDecision, EngineError> {
-        let (active, health) = self.active_and_health()?;
-        let (state, fresh) = (health.state(), self.is_fresh(now, health));
-        if !(active.spent && state == EndpointState::Healthy && fresh) {
-            return Err(EngineError::NotRearmable { spent: active.spent, state, fresh });
+        let Some(view) = self.look(now) else { return Err(EngineError::NoActiveEndpoint) };
+        let View { active, fresh, .. } = view;
+        if !(active.spent && view.is_live()) {
+            return Err(EngineError::NotRearmable { spent: active.spent, state: view.health.state(), fresh });
         }
-        let view = View { now, active, health, needs_fence: false, confirmed: false };
         let decision = self.switched(&view, SwitchKind::Rearm, active.id, Reason::OperatorRearm)?;
         self.commit(now, &decision);
         Ok(decision)
@@ -320,13 +332,14 @@ impl Engine {
     /// # Errors
     /// NOT_RECONCILING outside HOLD RECONCILING, then STALE_RECONCILE unless `epoch` is the present one.
     pub fn confirm_reconciled(&mut self, now: Timestamp, epoch: u64) -> Result<OrderFlow, EngineError> {
-        let (Flow::Reconciling, Ok((active, health))) = (self.flow, self.active_and_health()) else {
+        let (Flow::Reconciling, Some(view)) = (self.flow, self.look(now)) else {
             return Err(EngineError::NotReconciling);
         };
-        if active.epoch.get() != epoch {
-            return Err(EngineError::StaleReconcile { found: epoch, present: active.epoch });
+        let present = view.active.epoch;
+        if present.get() != epoch {
+            return Err(EngineError::StaleReconcile { found: epoch, present });
         }
-        self.flow = if self.is_proven(now, active, health) { Flow::Open } else { Flow::Starting };
+        self.flow = if view.is_proven() { Flow::Open } else { Flow::Starting };
         self.latest = self.latest.max(now);
         Ok(self.order_flow())
     }
@@ -412,10 +425,30 @@ struct View<'a> {
     now: Timestamp,
     active: Active,
     health: &'a Health,
-    /// Whether the policy asks for a fence of the path that is left.
-    needs_fence: bool,
+    /// Whether `health` was probed recently enough.
+    fresh: bool,
     /// Whether the active path is confirmed to be fenced in its present epoch.
     confirmed: bool,
+}
+
+impl View<'_> {
+    /// The active path is lost: DOWN, or its epoch spent.
+    #[inline]
+    fn is_lost(&self) -> bool {
+        self.health.state() == EndpointState::Down || self.active.spent
+    }
+
+    /// HEALTHY and fresh.
+    #[inline]
+    fn is_live(&self) -> bool {
+        self.fresh && self.health.state() == EndpointState::Healthy
+    }
+
+    /// HEALTHY, fresh and unspent: the active path can be presumed able to trade.
+    #[inline]
+    fn is_proven(&self) -> bool {
+        self.is_live() && !self.active.spent
+    }
 }
 
 /// Assessments: the answer that the evaluation would give, and nothing changes. Dry runs, pauses, drills and shadow
@@ -428,34 +461,32 @@ impl Engine {
     #[inline]
     pub fn assess_failover(&self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
         let view = self.view(now, fence)?;
-        let state = view.health.state();
-        if state != EndpointState::Down && !view.active.spent {
-            let proven = self.is_proven(now, view.active, view.health);
-            let flow = self.flow.after_no_action(proven, self.latches_no_target());
-            let reason = match state {
-                EndpointState::Healthy => Reason::ActiveHealthy,
-                EndpointState::Degraded => Reason::ActiveDegraded,
-                EndpointState::Unknown | EndpointState::Down => Reason::ActiveUnknown,
-            };
-            return Ok(self.unmoved(&view, FailoverOutcome::NoAction, reason, flow));
-        }
-        self.assess_loss(&view)
+        if view.is_lost() { self.assess_loss(&view) } else { Ok(self.assess_no_loss(&view)) }
     }
 
-    /// The active path is lost: DOWN, or its epoch spent.
-    #[cold]
+    #[inline]
+    fn assess_no_loss(&self, view: &View<'_>) -> FailoverDecision {
+        let flow = self.flow.after_no_action(view.is_proven(), self.latches_no_target());
+        let reason = match view.health.state() {
+            EndpointState::Healthy => Reason::ActiveHealthy,
+            EndpointState::Degraded => Reason::ActiveDegraded,
+            EndpointState::Unknown | EndpointState::Down => Reason::ActiveUnknown,
+        };
+        self.unmoved(view, FailoverOutcome::NoAction, reason, flow)
+    }
+
+    #[inline]
     fn assess_loss(&self, view: &View<'_>) -> Result<FailoverDecision, EngineError> {
         let Some(target) = self.targets_but(view.now, view.active.id).next() else {
             let successes = view.health.consecutive_successes();
             let stable = successes >= self.policy.settings().failback_success_threshold;
-            if view.active.spent && stable && self.is_live(view.now, view.health) {
-                let rearmed = View { needs_fence: false, ..*view };
-                return self.switched(&rearmed, SwitchKind::Rearm, view.active.id, Reason::ActiveProven);
+            if view.active.spent && stable && view.is_live() {
+                return self.switched(view, SwitchKind::Rearm, view.active.id, Reason::ActiveProven);
             }
             let flow = self.flow.after_no_target();
             return Ok(self.unmoved(view, FailoverOutcome::NoTargetAvailable, Reason::NoEligibleTarget, flow));
         };
-        if view.needs_fence && !view.confirmed {
+        if self.policy.settings().require_fence && !view.confirmed {
             return Ok(self.fence_required(view, target, self.flow.after_losing_the_path()));
         }
         let reason = match view.health.state() {
@@ -489,7 +520,7 @@ impl Engine {
         if let Some(earliest) = self.failbacks.suppressed_until(now, max, window) {
             return gated(FailoverOutcome::FlapSuppressed { earliest }, Reason::FailbackBudgetSpent);
         }
-        if view.needs_fence && !view.confirmed {
+        if self.policy.settings().require_fence && !view.confirmed {
             return Ok(self.fence_required(&view, primary, self.flow));
         }
         self.switched(&view, SwitchKind::Failback, primary, Reason::PrimaryRecovered)
@@ -533,7 +564,7 @@ impl Engine {
             let (target, maintenance) = (target.to_owned(), standing.maintenance);
             return Err(EngineError::TargetNotEligible { target, state, fresh, maintenance });
         }
-        if view.needs_fence && !view.confirmed {
+        if self.policy.settings().require_fence && !view.confirmed {
             return Ok(self.fence_required(&view, id, self.flow));
         }
         self.switched(&view, SwitchKind::Switchover, id, Reason::OperatorSwitchover)
@@ -541,15 +572,23 @@ impl Engine {
 
     #[inline]
     fn view(&self, now: Timestamp, fence: FenceStatus) -> Result<View<'_>, EngineError> {
-        let (active, health) = self.active_and_health()?;
-        let confirmed = match fence {
-            FenceStatus::Unconfirmed => false,
-            FenceStatus::Confirmed { endpoint, epoch } if endpoint == active.id && epoch == active.epoch.get() => true,
-            FenceStatus::Confirmed { epoch, .. } => {
-                return Err(EngineError::StaleFence { found: epoch, present: active.epoch });
+        let Some(view) = self.look(now) else { return Err(EngineError::NoActiveEndpoint) };
+        let Active { id, epoch: present, .. } = view.active;
+        match fence {
+            FenceStatus::Unconfirmed => Ok(view),
+            FenceStatus::Confirmed { endpoint, epoch } if endpoint == id && epoch == present.get() => {
+                Ok(View { confirmed: true, ..view })
             }
-        };
-        Ok(View { now, active, health, needs_fence: self.policy.settings().require_fence, confirmed })
+            FenceStatus::Confirmed { epoch, .. } => Err(EngineError::StaleFence { found: epoch, present }),
+        }
+    }
+
+    /// The active path as it stands, with no fence confirmed; `None` before a primary was registered.
+    #[inline]
+    fn look(&self, now: Timestamp) -> Option<View<'_>> {
+        let active = self.active?;
+        let health = self.health(active.id)?;
+        Some(View { now, active, health, fresh: self.is_fresh(now, health), confirmed: false })
     }
 
     /// Active and epoch stay.
@@ -575,12 +614,14 @@ impl Engine {
         let Active { id: from, epoch: present, .. } = view.active;
         let Some(epoch) = present.next() else { return Err(EngineError::EpochsExhausted { present }) };
         let event = SwitchEvent { kind, from, to, from_state: view.health.state(), epoch };
-        let opens = !self.policy.settings().require_reconciliation;
-        let flow = self.flow.after_switch(opens, self.latches_no_target());
+        let PolicySettings { require_fence, require_reconciliation, .. } = self.policy.settings();
+        // The same path under a new epoch is nobody's to fence.
+        let needs_fence = *require_fence && kind != SwitchKind::Rearm;
+        let flow = self.flow.after_switch(!require_reconciliation, self.latches_no_target());
         Ok(FailoverDecision {
             outcome: FailoverOutcome::Switched(event),
             reason,
-            notes: self.notes(view, view.confirmed && !view.needs_fence),
+            notes: self.notes(view, view.confirmed && !needs_fence),
             active: to,
             epoch,
             flow,
@@ -591,7 +632,7 @@ impl Engine {
     fn notes(&self, view: &View<'_>, fence_unused: bool) -> Notes {
         let never_probed = view.health.probed_at().is_none();
         Notes::default()
-            .with(Note::StaleActive, !never_probed && !self.is_fresh(view.now, view.health))
+            .with(Note::StaleActive, !never_probed && !view.fresh)
             .with(Note::NeverProbedActive, never_probed)
             .with(Note::FenceUnused, fence_unused)
             .with(Note::ClockWentBack, view.now < self.latest)
@@ -619,7 +660,9 @@ impl Engine {
     /// Whether the active endpoint is HEALTHY in an epoch that is not spent.
     #[inline]
     pub(crate) fn active_can_trade(&self) -> bool {
-        self.active_and_health().is_ok_and(|(active, health)| !active.spent && health.state() == EndpointState::Healthy)
+        self.active.is_some_and(|active| {
+            !active.spent && self.health(active.id).is_some_and(|health| health.state() == EndpointState::Healthy)
+        })
     }
 
     /// The words of a halt that was ordered from outside, while it lasts.
@@ -724,15 +767,6 @@ impl Engine {
         self.failbacks.ages(now, self.policy.failback_window)
     }
 
-    #[inline]
-    fn active_and_health(&self) -> Result<(Active, &Health), EngineError> {
-        // Not `ok_or`: it would make an error, and drop it again, each time that there is none.
-        let Some(active) = self.active else { return Err(EngineError::NoActiveEndpoint) };
-        // The active endpoint is registered, so the second step always succeeds.
-        let Some(health) = self.health(active.id) else { return Err(EngineError::NoActiveEndpoint) };
-        Ok((active, health))
-    }
-
     fn targets_but(&self, now: Timestamp, active: EndpointId) -> impl Iterator<Item = EndpointId> {
         self.fresh_candidates(now).filter(move |id| *id != active)
     }
@@ -742,18 +776,6 @@ impl Engine {
             .ranks()
             .filter_map(|rank| self.roster.at_rank(rank))
             .filter(move |id| self.health(*id).is_some_and(|health| self.is_fresh(now, health)))
-    }
-
-    /// HEALTHY and fresh.
-    #[inline]
-    fn is_live(&self, now: Timestamp, health: &Health) -> bool {
-        health.state() == EndpointState::Healthy && self.is_fresh(now, health)
-    }
-
-    /// HEALTHY, fresh and unspent: the active path can be presumed able to trade.
-    #[inline]
-    fn is_proven(&self, now: Timestamp, active: Active, health: &Health) -> bool {
-        !active.spent && self.is_live(now, health)
     }
 
     #[inline]
