@@ -206,7 +206,8 @@ impl Engine {
     ///
     /// # Errors
     /// UNKNOWN_ENDPOINT.
-    #[inline]
+    // Left to itself, the compiler calls it, which costs nearly as much again.
+    #[inline(always)]
     pub fn record_probe(
         &mut self,
         now: Timestamp,
@@ -218,11 +219,12 @@ impl Engine {
         };
         let from = standing.health.state();
         let to = standing.health.record(now, result, self.policy.settings().failure_threshold);
-        self.latest = self.latest.max(now);
-        if from != to {
-            self.refresh_target(id);
+        let healthy = to == EndpointState::Healthy;
+        if healthy != (from == EndpointState::Healthy) {
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
-        let opened = to == EndpointState::Healthy && self.flow == Flow::Starting && self.open_if_active(id);
+        self.saw(now);
+        let opened = healthy && self.flow == Flow::Starting && self.open_if_active(id);
         Ok(HealthChange { from, to, opened })
     }
 
@@ -340,7 +342,7 @@ impl Engine {
             return Err(EngineError::StaleReconcile { found: epoch, present });
         }
         self.flow = if view.is_proven() { Flow::Open } else { Flow::Starting };
-        self.latest = self.latest.max(now);
+        self.saw(now);
         Ok(self.order_flow())
     }
 
@@ -353,8 +355,8 @@ impl Engine {
         let id = self.id(name)?;
         if let Some(standing) = self.standings.get_mut(id.index()) {
             standing.maintenance = on;
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
-        self.refresh_target(id);
         Ok(())
     }
 
@@ -377,9 +379,11 @@ impl Engine {
         Ok(self.order_flow())
     }
 
-    fn refresh_target(&mut self, id: EndpointId) {
-        if let (Some(rank), Some(standing)) = (self.roster.rank(id), self.standings.get(id.index())) {
-            self.targets.set(rank, standing.is_candidate());
+    #[inline]
+    fn saw(&mut self, now: Timestamp) {
+        // A branch, not `max`: the next input need not wait for what this one stored.
+        if now > self.latest {
+            self.latest = now;
         }
     }
 
@@ -396,14 +400,14 @@ impl Engine {
     /// Makes a decision true. Everything that an evaluation changes, it changes here.
     #[inline]
     fn commit(&mut self, now: Timestamp, decision: &FailoverDecision) {
-        self.latest = self.latest.max(now);
+        self.saw(now);
         self.flow = decision.flow;
         if let FailoverOutcome::Switched(event) = decision.outcome {
             self.commit_switch(now, event);
         }
     }
 
-    #[cold]
+    #[inline]
     fn commit_switch(&mut self, now: Timestamp, event: SwitchEvent) {
         let settings = self.policy.settings();
         let operator_placed = match event.kind {
