@@ -952,7 +952,7 @@ fn decision_tells_the_state(taken: &Taken) -> bool {
         Answer::Decision(decision) => {
             Some(decision.active) == engine.active()
                 && Some(decision.epoch) == engine.epoch()
-                && decision.order_flow == engine.order_flow()
+                && decision.order_flow() == engine.order_flow()
         }
         Answer::Flow(flow) => flow == engine.order_flow(),
         Answer::Health(change) => change.opened == (taken.before.sight.flow != taken.after.sight.flow),

@@ -126,7 +126,7 @@ impl Answer {
     fn decision(result: Result<FailoverDecision, EngineError>) -> Self {
         Self::of(result, |decision| {
             let kind = decision.event().map_or(String::new(), |event| format!(", kind {}", event.kind.name()));
-            (format!("{}{kind}", decision.outcome.name()), Some(decision.order_flow))
+            (format!("{}{kind}", decision.outcome.name()), Some(decision.order_flow()))
         })
     }
 

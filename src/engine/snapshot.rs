@@ -7,7 +7,7 @@ use super::endpoint::{Endpoint, Roster};
 use super::error::RestoreError;
 use super::fence::Epoch;
 use super::flap::FlapLimiter;
-use super::flow::{HaltOrder, HoldReason, OrderFlow};
+use super::flow::{Flow, HaltOrder};
 use super::health::EndpointState;
 use super::history::{History, HistoryEntry};
 use super::policy::Policy;
@@ -192,14 +192,14 @@ impl Snapshot {
 impl SnapshotFlow {
     fn of(engine: &Engine) -> Self {
         match (engine.flow, &engine.halt) {
-            (OrderFlow::Open { .. }, _) => Self::Open,
-            (OrderFlow::Hold { reason: HoldReason::Starting }, _) => Self::Starting,
-            (OrderFlow::Hold { reason: HoldReason::Switching }, _) => Self::Switching,
-            (OrderFlow::Hold { reason: HoldReason::Reconciling }, _) => Self::Reconciling,
-            (OrderFlow::Halt { .. }, Some(order)) => {
+            (Flow::Open, _) => Self::Open,
+            (Flow::Starting, _) => Self::Starting,
+            (Flow::Switching, _) => Self::Switching,
+            (Flow::Reconciling, _) => Self::Reconciling,
+            (Flow::HaltOperator | Flow::HaltCaller, Some(order)) => {
                 Self::Halted { code: order.code().to_owned(), text: order.text().to_owned() }
             }
-            (OrderFlow::Halt { .. }, None) => Self::NoTargetAvailable,
+            (Flow::HaltNoTarget | Flow::HaltOperator | Flow::HaltCaller, _) => Self::NoTargetAvailable,
         }
     }
 
@@ -215,7 +215,7 @@ impl SnapshotFlow {
         }
     }
 
-    fn restore(self, active: Option<&Active>) -> Result<(OrderFlow, Option<HaltOrder>), RestoreError> {
+    fn restore(self, active: Option<&Active>) -> Result<(Flow, Option<HaltOrder>), RestoreError> {
         let refuse = |found, expected| Err(contradiction("order_flow", found, expected));
         Ok(match (self, active) {
             (Self::Halted { code, text }, _) => {
@@ -226,19 +226,19 @@ impl SnapshotFlow {
                         "a code of the caller's",
                     )
                 })?;
-                (OrderFlow::Halt { code: order.class() }, Some(order))
+                (Flow::halted(&order), Some(order))
             }
-            (Self::Starting, None) => (OrderFlow::STARTING, None),
+            (Self::Starting, None) => (Flow::Starting, None),
             (flow, None) => return refuse(format!("{} without an active endpoint", flow.name()), "STARTING or HALTED"),
             // No way leads there: an epoch is spent into SWITCHING or within a halt, and stays there until the next one.
             (flow @ (Self::Open | Self::Starting | Self::Reconciling), Some(Active { spent: true, .. })) => {
                 return refuse(format!("{} in a spent epoch", flow.name()), "SWITCHING or a halt");
             }
-            (Self::Starting, _) => (OrderFlow::STARTING, None),
-            (Self::Open, Some(active)) => (active.open(), None),
-            (Self::Switching, _) => (OrderFlow::SWITCHING, None),
-            (Self::Reconciling, _) => (OrderFlow::RECONCILING, None),
-            (Self::NoTargetAvailable, _) => (OrderFlow::NO_TARGET, None),
+            (Self::Starting, _) => (Flow::Starting, None),
+            (Self::Open, _) => (Flow::Open, None),
+            (Self::Switching, _) => (Flow::Switching, None),
+            (Self::Reconciling, _) => (Flow::Reconciling, None),
+            (Self::NoTargetAvailable, _) => (Flow::HaltNoTarget, None),
         })
     }
 }

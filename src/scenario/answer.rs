@@ -81,7 +81,7 @@ impl Answer<'_> {
         if let Some(earliest) = decision.earliest().and_then(|at| self.file_time(at)) {
             out.raw("earliest_at", &decimal::seconds(earliest));
         }
-        self.flow(out, decision.order_flow);
+        self.flow(out, decision.order_flow());
         if let Some(event) = decision.event() {
             out.raw("event", &self.event(event).end());
         }
