@@ -776,12 +776,7 @@ impl Core {
         effects.push(Effect::Reply(reply));
     }
 
-    fn obey(
-        &mut self,
-        now: Timestamp,
-        command: &Command,
-        effects: &mut Vec<Effect>,
-    ) -> Result<String, String> {
+    fn obey(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
         if self.journal_failed {
             return Err(
                 "the journal failed: nothing can be recorded, so nothing is decided; repair it and restart".to_owned()
