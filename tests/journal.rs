@@ -1579,6 +1579,7 @@ fn timed(what: impl FnOnce()) -> Duration {
 #[ignore = "a measurement"]
 fn what_a_record_costs() {
     const ROUNDS: usize = 400;
+    const STRETCH: usize = 20;
     const GROUP: usize = 64;
     let folder = Folder::new("cost");
     // Reserving room is what the journal does; `grown` is the same without.
@@ -1630,45 +1631,45 @@ fn what_a_record_costs() {
     zeroed.sync_all().unwrap();
     let zeroed = fs::OpenOptions::new().write(true).open(folder.0.join("zeroed.raw")).unwrap();
     let mut place = 0;
-    let mut one: [Vec<Duration>; 5] = Default::default();
-    let mut many: [Vec<Duration>; 2] = Default::default();
+    let mut times: [Vec<Duration>; 7] = Default::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    for _ in 0..ROUNDS {
-        one[0].push(timed(|| {
-            desk.evaluate(FenceClaim::None).unwrap();
-        }));
-        one[1].push(timed(|| {
-            other.evaluate(FenceClaim::None).unwrap();
-        }));
-        one[2].push(timed(|| {
-            growing.write_all(&line).unwrap();
-            growing.sync_data().unwrap();
-        }));
-        one[3].push(timed(|| {
-            reserved.write_all(&line).unwrap();
-            reserved.sync_data().unwrap();
-        }));
-        one[4].push(timed(|| {
-            std::os::unix::fs::FileExt::write_all_at(&zeroed, &line, place).unwrap();
-            place += line.len() as u64;
-            zeroed.sync_data().unwrap();
-        }));
-        let entries: Vec<_> = (0..GROUP)
-            .map(|_| desk.apply(Input::Probe { endpoint: "west".to_owned(), result: ProbeResult::Success }))
-            .collect();
-        many[0].push(timed(|| {
-            let mut last = None;
-            for entry in entries {
-                last = Some(desk.journal.append_durable(entry));
-            }
-            runtime.block_on(last.unwrap()).unwrap();
-        }));
-        let lines = line.repeat(GROUP);
-        many[1].push(timed(|| {
-            growing.write_all(&lines).unwrap();
-            growing.sync_data().unwrap();
-        }));
+    let lines = line.repeat(GROUP);
+    // Each way for a stretch, in turn, so that a change of the disk's mood meets all of them.
+    for turn in 0..times.len() * ROUNDS / STRETCH {
+        let way = turn % times.len();
+        for _ in 0..STRETCH {
+            let entries: Vec<_> = (0..GROUP)
+                .filter(|_| way == 5)
+                .map(|_| desk.apply(Input::Probe { endpoint: "west".to_owned(), result: ProbeResult::Success }))
+                .collect();
+            times[way].push(timed(|| match way {
+                0 => drop(desk.evaluate(FenceClaim::None).unwrap()),
+                1 => drop(other.evaluate(FenceClaim::None).unwrap()),
+                2 => {
+                    growing.write_all(&line).unwrap();
+                    growing.sync_data().unwrap();
+                }
+                3 => {
+                    reserved.write_all(&line).unwrap();
+                    reserved.sync_data().unwrap();
+                }
+                4 => {
+                    std::os::unix::fs::FileExt::write_all_at(&zeroed, &line, place).unwrap();
+                    place += line.len() as u64;
+                    zeroed.sync_data().unwrap();
+                }
+                5 => {
+                    let durable = entries.into_iter().map(|entry| desk.journal.append_durable(entry)).last();
+                    runtime.block_on(durable.unwrap()).unwrap();
+                }
+                _ => {
+                    growing.write_all(&lines).unwrap();
+                    growing.sync_data().unwrap();
+                }
+            }));
+        }
     }
+    let [one @ .., journal_many, raw_many] = times;
     let names = ["journal", "journal, no room reserved", "raw growing", "raw reserved", "raw zeroed"];
     let base = median(one[2].clone()).0;
     for (name, times) in names.iter().zip(one) {
@@ -1678,7 +1679,7 @@ fn what_a_record_costs() {
             p50.as_secs_f64() / base.as_secs_f64()
         );
     }
-    let [journal_many, raw_many] = many.map(|times| median(times).0 / GROUP as u32);
+    let [journal_many, raw_many] = [journal_many, raw_many].map(|times| median(times).0 / GROUP as u32);
     let ratio = journal_many.as_secs_f64() / raw_many.as_secs_f64();
     println!("6a group of {GROUP}, per record: journal {journal_many:?}, raw {raw_many:?}, {ratio:.2}x");
     // Hand-over alone: what the deciding thread pays for an observation.
