@@ -4,7 +4,12 @@
 
 use std::process::Command;
 
+use tokio::sync::Mutex;
+
 use broker_failover::supervisor::demo::{Audience, Frame, Options, Scene, play};
+
+/// Two stories at once would only wait for each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Keeps the scenes.
 #[derive(Default)]
@@ -22,8 +27,9 @@ impl Audience for &mut Witness {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
+    let _alone = ONE_AT_A_TIME.lock().await;
     let mut witness = Witness::default();
-    let summary = play(Options { speed: 10.0, seed: 7 }, &mut witness).await.expect("the story comes to its end");
+    let summary = play(Options { speed: 6.0, seed: 7 }, &mut witness).await.expect("the story comes to its end");
     for (invariant, result) in &summary.invariants {
         assert_eq!(*result, Ok(()), "{invariant}");
     }
@@ -61,8 +67,9 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
 
 #[test]
 fn the_binary_plays_it_in_plain_lines_when_nobody_watches() {
+    let _alone = ONE_AT_A_TIME.blocking_lock();
     let output =
-        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "10"]).output().expect("it runs");
+        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "8"]).output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(!out.contains('\x1b'), "no escape sequence in a pipe: {out}");

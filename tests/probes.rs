@@ -1,13 +1,18 @@
 //! Each probe kind against each fault, with real sockets: so many slots, exactly so many results, all of one kind.
 
 #![cfg(feature = "supervisor")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test may look at the clock, wait and print"
+)]
 
 mod brokers;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -45,8 +50,8 @@ fn http() -> HttpConfig {
     }
 }
 
-fn trusting(ca_file: &PathBuf) -> TlsConfig {
-    TlsConfig { ca_file: Some(ca_file.clone()), server_name: None }
+fn trusting(ca_file: &Path) -> TlsConfig {
+    TlsConfig { ca_file: Some(ca_file.to_owned()), server_name: None }
 }
 
 fn exec(script: &str) -> ProbeKind {
@@ -426,7 +431,7 @@ impl<F> Script<F>
 where
     F: Fn(u64) -> ProbeFuture<'static> + Send + Sync + 'static,
 {
-    fn new(play: F) -> Arc<dyn Prober> {
+    fn prober(play: F) -> Arc<dyn Prober> {
         Arc::new(Self(play, AtomicU64::new(0)))
     }
 }
@@ -525,7 +530,7 @@ async fn b05_a_peers_zero_or_huge_wish_makes_no_busy_loop_and_no_overflow() {
     let scheduler = Scheduler::start(Options::default()).expect("threads");
     let (sender, mut events) = mpsc::channel(100);
     let group = scheduler.group(sender);
-    let (endpoint, prober) = (EndpointId::from_index(0), Script::new(|_| at_once(good())));
+    let (endpoint, prober) = (EndpointId::from_index(0), Script::prober(|_| at_once(good())));
     group.watch(Watch { endpoint, probing: zero, prober, shared_fate: Vec::new() });
     let started = Instant::now();
     for _ in 0..50 {
@@ -540,7 +545,7 @@ async fn b08_whatever_state_a_probe_is_in_each_slot_yields_one_result_and_only_a
     let scripts: [(&str, Arc<dyn Prober>, Vec<&str>); 4] = [
         (
             "the session is gone",
-            Script::new(|slot| match slot {
+            Script::prober(|slot| match slot {
                 0 | 1 => at_once(good()),
                 _ => at_once(Verdict::fault(Fault::Error, "no session")),
             }),
@@ -548,19 +553,19 @@ async fn b08_whatever_state_a_probe_is_in_each_slot_yields_one_result_and_only_a
         ),
         (
             "it falls silent",
-            Script::new(move |slot| if slot < 2 { at_once(good()) } else { nothing() }),
+            Script::prober(move |slot| if slot < 2 { at_once(good()) } else { nothing() }),
             vec!["+", "+", "Timeout", "Timeout", "Timeout"],
         ),
         (
             "it breaks",
-            Script::new(
+            Script::prober(
                 |slot| if slot == 0 { at_once(good()) } else { Box::pin(async { panic!("no session object") }) },
             ),
             vec!["+", "Panic", "Panic", "Panic", "Panic"],
         ),
         (
             "it cannot know",
-            Script::new(|slot| {
+            Script::prober(|slot| {
                 let causes = [NoEvidence::LocalExhausted, NoEvidence::CompetingSession, NoEvidence::LocalClock];
                 at_once(causes.get(slot as usize).map_or_else(good, |cause| Verdict::no_evidence(*cause, "")))
             }),
@@ -661,7 +666,7 @@ async fn b14_being_asked_for_patience_stops_everyone_who_shares_the_quota_and_mo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b17_one_slow_answer_is_one_failure_and_moves_nothing() {
     run_anew(|| {
-        let slow_once = Script::new(|slot| -> ProbeFuture<'static> {
+        let slow_once = Script::prober(|slot| -> ProbeFuture<'static> {
             Box::pin(async move {
                 if slot == 2 {
                     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -684,14 +689,14 @@ async fn b20_a_hung_check_is_a_failure_each_time_and_its_late_answer_is_dropped(
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
     // A synchronous call that blocks its thread, ignores its deadline and in the end says "OK".
-    let blocks = Script::new(move |slot| {
+    let blocks = Script::prober(move |slot| {
         if slot == 0 {
             let _ = released.lock().expect("one call at a time").recv();
         }
         at_once(good())
     });
-    let never = Script::new(|_| -> ProbeFuture<'static> { Box::pin(std::future::pending()) });
-    let healthy = Script::new(|_| at_once(good()));
+    let never = Script::prober(|_| -> ProbeFuture<'static> { Box::pin(std::future::pending()) });
+    let healthy = Script::prober(|_| at_once(good()));
     let scheduler = Scheduler::start(Options::default()).expect("threads");
     let (sender, mut events) = mpsc::channel(1_000);
     let group = scheduler.group(sender);
@@ -737,7 +742,7 @@ async fn b20_a_hung_check_is_a_failure_each_time_and_its_late_answer_is_dropped(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b21_failure_error_panic_and_timeout_are_failures_alike() {
     run_anew(|| {
-        let play = Script::new(|slot| match slot {
+        let play = Script::prober(|slot| match slot {
             0 | 2 => at_once(Verdict::fault(Fault::Refused, "no")),
             1 => at_once(Verdict::fault(Fault::Error, "internal")),
             3 => Box::pin(async { panic!("at the disco") }),

@@ -15,12 +15,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
-use tracing::{info, warn};
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
 
 use super::group::task::GroupHandle;
 use super::group::{Command, GroupStatus};
@@ -30,6 +32,9 @@ use super::journal::Peer;
 const LONGEST_REQUEST: u64 = 64 * 1024;
 /// Connections at the same time; a further one waits.
 const MOST_CONNECTIONS: usize = 16;
+
+/// How long a connection may say nothing: it takes the place of another.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 /// What is asked over the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +96,7 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
             Err(error) => {
                 // Our own descriptors may be exhausted: others may go.
                 warn!(%error, "control socket: cannot accept");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
@@ -109,19 +114,22 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     let own = rustix::process::geteuid().as_raw();
     let (reader, mut writer) = stream.into_split();
-    if peer.uid() != own && peer.uid() != 0 {
-        warn!(uid = peer.uid(), "control socket: refused");
-        let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", peer.uid()));
-        return reply(&mut writer, &answer).await;
-    }
     let caller = Peer { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = String::new();
-        if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line).await? == 0 {
+        let read = timeout(LONGEST_SILENCE, (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)).await;
+        if read.unwrap_or(Ok(0))? == 0 {
             return Ok(());
         }
-        info!(%caller, request = line.trim_end(), "control");
+        if caller.uid != own && caller.uid != 0 {
+            // Only now: a connection that is closed with its request unread tells the other side nothing.
+            warn!(%caller, "control socket: refused");
+            let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", caller.uid));
+            return reply(&mut writer, &answer).await;
+        }
+        // What is obeyed or refused is told by the group; a look at the state changes nothing.
+        debug!(%caller, request = line.trim_end(), "control");
         let answer = match serde_json::from_str(&line) {
             Ok(request) => obey(groups, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {error}")),

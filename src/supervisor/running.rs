@@ -12,8 +12,9 @@ use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
+use super::group::core::flow_text;
 use super::group::task::{self, GroupHandle, Message};
-use super::group::{Core, DriverState, Event, Observed, first_start};
+use super::group::{Core, DriverState, Event, Observed, first_start, plain};
 use super::hooks::Stage;
 use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
@@ -199,7 +200,7 @@ fn adapted(group: &GroupConfig, snapshot: Snapshot) -> Snapshot {
     let endpoints = group
         .endpoints
         .iter()
-        .map(|one| SnapshotEndpoint { endpoint: one.endpoint.clone(), maintenance: maintenance(&one.endpoint.name) })
+        .map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: maintenance(&one.endpoint.name) })
         .collect();
     let (history, gone): (Vec<_>, Vec<_>) =
         snapshot.history.into_iter().partition(|switch| configured(&switch.from) && configured(&switch.to));
@@ -219,11 +220,10 @@ async fn record_start(journal: &JournalHandle, core: &Core, hash: &str, clock: B
     Ok(())
 }
 
-/// Tells the usable targets, and why the others are not: before the first results there are none.
+/// Tells the usable targets, and why the others are not: before the first results there are none. Told again, as the
+/// note TARGETS, once every endpoint has had its first result.
 fn say_usable(core: &Core, clock: BootClock) {
-    let group = &core.config().name;
-    let usable: Vec<_> = core.engine().eligible_targets(clock.now()).collect();
-    info!(group, usable = usable.len(), "targets now; none is usable before its first success");
+    info!(group = core.config().name, order_flow = flow_text(core.engine()), "{}", core.targets_text(clock.now()));
 }
 
 /// Tells every group when the journal fails, also those that have nothing to decide just then.

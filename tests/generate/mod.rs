@@ -166,6 +166,9 @@ enum Op {
     ReturnEarly,
     /// A backup is well, switchover to it.
     Planned(Fence),
+    /// The active path breaks, a failover asks for the fence, and before it is confirmed the path is back, or half
+    /// back.
+    Waver(Probe),
     /// A fence is begun, and the active path comes back before it is confirmed.
     FenceInVain,
 }
@@ -259,6 +262,7 @@ fn step(dice: &mut Dice) -> (Gap, Op) {
         (5, |_| Op::Cycle),
         (2, |_| Op::ReturnEarly),
         (3, |dice| Op::Planned(fence(dice))),
+        (3, |dice| Op::Waver(probe(dice))),
         (2, |_| Op::FenceInVain),
     ]);
     (gap, op)

@@ -199,6 +199,12 @@ impl Renderer {
                 self.probe(&self.name(Who::Backup), Probe::Ok);
                 self.evaluate(Question::Switchover(Who::Backup), *fence);
             }
+            Op::Waver(result) => {
+                self.step(&Op::Leave(Fence::Absent));
+                self.probe(&self.name(Who::Active), Probe::Ok);
+                self.probe(&self.name(Who::Active), *result);
+                self.evaluate(Question::Failover, Fence::Absent);
+            }
             Op::FenceInVain => {
                 self.put(Json::object([("fence_started", self.epoch(Epoch::Present))]));
                 self.step(&Op::Break(Who::Backup));

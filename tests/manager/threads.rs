@@ -9,13 +9,23 @@ use broker_failover::path::{ActivePath, Path, PathDetails};
 
 use super::*;
 
-/// Every moment is told once.
+/// Every moment is told once, and to one caller at a time: two that could overtake each other would bring their inputs
+/// to the engine in another order than that of their times.
 #[derive(Default)]
-struct Ticks(AtomicU64);
+struct Ticks {
+    next: AtomicU64,
+    busy: AtomicBool,
+}
 
 impl Clock for Ticks {
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.fetch_add(1, SeqCst))
+        assert!(!self.busy.swap(true, SeqCst), "two threads read the clock at once");
+        let now = self.next.fetch_add(1, SeqCst);
+        if now % 256 == 0 {
+            thread::yield_now();
+        }
+        self.busy.store(false, SeqCst);
+        Timestamp::from_nanos(now)
     }
 }
 
@@ -34,6 +44,14 @@ fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
         thread::yield_now();
     }
     panic!("no progress")
+}
+
+/// Returns after every reader has read once more.
+fn let_all_read(rounds: &[AtomicU64; READERS]) {
+    for round in rounds {
+        let before = round.load(SeqCst);
+        until(|| (round.load(SeqCst) > before).then_some(()));
+    }
 }
 
 /// What surrounds the manager: which of the paths that trade answer, and how far its readers are.
@@ -147,11 +165,7 @@ impl<P: Probe> Evaluator<'_, P> {
                 self.reconcile(path.epoch.get());
             }
         }
-        // Every reader reads between two cycles.
-        for round in &self.world.rounds {
-            let before = round.load(SeqCst);
-            until(|| (round.load(SeqCst) > before).then_some(()));
-        }
+        let_all_read(&self.world.rounds);
     }
 }
 
@@ -339,5 +353,63 @@ fn many_threads_tear_nothing_lose_nothing_and_do_not_deadlock() {
                 assert_eq!(*moments.entry(since).or_insert(whole), whole, "two readers saw two changes at {since:?}");
             }
         }
+    });
+}
+
+#[test]
+fn a_path_that_moves_all_the_time_is_never_torn() {
+    const MOVES: u64 = 6_000;
+    watched(|| {
+        let settings = PolicySettings { require_fence: false, require_reconciliation: false, ..Default::default() };
+        let manager = Manager::with_clock(east_and_west(settings), |_: &Endpoint| Ok(()), Ticks::default());
+        success(&manager, EAST);
+        success(&manager, WEST);
+        // From here on all follows from the epoch: flow is on the primary in the odd ones, and moves with each tick.
+        let check = |path: Path| {
+            let ActivePath { endpoint, epoch } = path.open().unwrap();
+            assert_eq!(endpoint, if epoch.get() % 2 == 1 { EAST } else { WEST }, "torn in epoch {epoch}");
+            epoch.get()
+        };
+        let world = World::default();
+        let reads = thread::scope(|threads| {
+            let ending = Ending(&world.over);
+            let [of_paths, of_details] = &world.rounds;
+            let paths = threads.spawn(|| {
+                let (reader, mut epochs) = (manager.reader(), BTreeSet::from([1]));
+                while !world.over.load(SeqCst) {
+                    let epoch = check(reader.path());
+                    assert!(epochs.last().is_some_and(|latest| *latest <= epoch), "epoch {epoch} is older");
+                    epochs.insert(epoch);
+                    of_paths.fetch_add(1, SeqCst);
+                }
+                epochs.len()
+            });
+            let details = threads.spawn(|| {
+                let (reader, mut epochs) = (manager.reader(), BTreeSet::new());
+                while !world.over.load(SeqCst) {
+                    let PathDetails { path, since, reason } = reader.details();
+                    let epoch = check(path);
+                    assert!(epoch <= check(reader.path()));
+                    if epoch > 1 {
+                        assert_eq!((since.as_nanos(), reason), (epoch + 1, Some(Reason::OperatorSwitchover)));
+                    }
+                    epochs.insert(epoch);
+                    of_details.fetch_add(1, SeqCst);
+                }
+                epochs.len()
+            });
+            for target in ["west", "east"].into_iter().cycle().take(MOVES as usize) {
+                let decision = manager.switchover(target, FenceStatus::Unconfirmed).unwrap();
+                assert_eq!(manager.active(), Some(ActivePath { endpoint: decision.active, epoch: decision.epoch }));
+                // So that each reads something even where all take turns on one core.
+                if decision.epoch.get() % 256 == 0 {
+                    let_all_read(&world.rounds);
+                }
+            }
+            drop(ending);
+            [paths.join().unwrap(), details.join().unwrap()]
+        });
+        assert_eq!(manager.active().map(|path| path.epoch.get()), Some(MOVES + 1));
+        assert!(reads.iter().all(|epochs| *epochs >= (MOVES / 256) as usize), "the readers slept: {reads:?}");
     });
 }

@@ -133,8 +133,8 @@ fn configuration(addresses: &[SocketAddr; 3], hooks: SocketAddr, speed: f64) -> 
     // However fast the story is played, a busy machine needs time to answer a probe, and to lose the primary and find it
     // stable once more inside the failback window.
     let at_least = |millis: f64, least: f64| scaled(millis.max(least * speed));
-    let timeout = at_least(400.0, 400.0);
-    let (cooldown, window) = (scaled(2000.0), at_least(12_000.0, 5_000.0));
+    let timeout = at_least(400.0, (400.0 * speed).clamp(400.0, 1_000.0));
+    let (cooldown, window) = (scaled(2000.0), at_least(12_000.0, 10_000.0));
     let mut text = format!(
         "[supervisor]\nsocket = \"control.sock\"\njournal = \"journal\"\n\n\
          [[group]]\nname = \"demo\"\n\

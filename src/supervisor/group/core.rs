@@ -374,13 +374,15 @@ impl Core {
 
     fn observe(&mut self, now: Timestamp, observed: Observed, effects: &mut Vec<Effect>) {
         let Observed { endpoint, verdict } = observed;
+        let first = !self.awaited.is_empty();
         self.awaited.retain(|id| *id != endpoint);
         let result = match verdict {
             Verdict::Success(_) => ProbeResult::Success,
             Verdict::PathFault { fault, text } => ProbeResult::Failure(format!("{fault:?}: {text}").into()),
             Verdict::NoEvidence { cause, text, .. } => {
                 let name = self.name(endpoint);
-                return note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
+                note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
+                return self.say_targets(now, first, effects);
             }
         };
         if self.engine.active() == Some(endpoint) {
@@ -390,6 +392,14 @@ impl Core {
         let endpoint = self.name(endpoint);
         // An unknown endpoint was removed by a reload while its slot was under way.
         let _ = self.take(now, Input::Probe { endpoint, result }, effects);
+        self.say_targets(now, first, effects);
+    }
+
+    /// Once every endpoint has been heard of: a backup that cannot be used is better known before it is needed.
+    fn say_targets(&self, now: Timestamp, first: bool, effects: &mut Vec<Effect>) {
+        if first && self.awaited.is_empty() {
+            note(effects, "TARGETS", self.targets_text(now));
+        }
     }
 
     /// What was seen before a freeze proves nothing: the same as a restart of the monitor.
@@ -428,7 +438,9 @@ impl Core {
             self.memory.halt_confirmed = false;
             self.memory.halt_told = false;
             self.lane.halted();
-            self.publish(effects, None);
+            // Whether or not it differs from what was last to be published: that may be among what was not carried out.
+            self.published = Path::of(&self.engine);
+            effects.push(Effect::Publish { path: self.published, reason: None });
         }
         self.mark_hold(now);
     }
@@ -843,7 +855,10 @@ impl Core {
         }
         let evaluation = match command {
             Command::Rearm => {
-                return match self.take(now, Input::Rearm, effects).map_err(|error| error.to_string())? {
+                return match self
+                    .take(now, Input::Rearm, effects)
+                    .map_err(|error| format!("{}: {error}", error.code()))?
+                {
                     Output::Decision(decision) => {
                         decision.event().into_iter().for_each(|event| self.switched(event));
                         Ok(format!("epoch {}", decision.epoch))

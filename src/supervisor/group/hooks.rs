@@ -118,7 +118,10 @@ impl Core {
         self.lane.running = Some(Running { ticket, stage, endpoint, epoch, level, abandoned: false, flow });
         let entry = Entry::HookStart { ticket, level, request: request.clone() };
         self.record(entry, stage != Stage::Flow, effects);
-        effects.push(Effect::Run { ticket, level, request });
+        // The hook is told the url as it is configured; nobody else is.
+        let configured = self.config.endpoints.iter().find(|one| one.endpoint.name == request.endpoint);
+        let url = configured.map_or(request.url, |one| one.endpoint.url.clone());
+        effects.push(Effect::Run { ticket, level, request: HookRequest { url, ..request } });
     }
 
     fn wanted(&self, now: Timestamp) -> Option<(Stage, usize)> {

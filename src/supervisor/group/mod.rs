@@ -15,5 +15,6 @@ pub mod task;
 mod tests;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
+pub(super) use persist::plain;
 pub use persist::{DriverState, first_start};
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

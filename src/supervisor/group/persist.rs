@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
-    Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, Timestamp,
+    Endpoint, Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow,
+    Timestamp,
 };
 
-use super::super::config::GroupConfig;
+use super::super::config::{EndpointConfig, GroupConfig, redacted};
 use super::super::hooks::Stage;
 use super::core::{Core, Plan, Proof};
 
@@ -69,14 +70,18 @@ impl Core {
     }
 }
 
+/// The endpoint as the engine knows it, and with it the journal: without the secrets in its url.
+pub(in crate::supervisor) fn plain(one: &EndpointConfig) -> Endpoint {
+    Endpoint { url: redacted(&one.endpoint.url), ..one.endpoint.clone() }
+}
+
 /// The engine of a group that has no journal yet: `endpoint` carries flow, and orders in flight must be reconciled
 /// before anything else, since a lost state folder must not open a second path.
 ///
 /// # Errors
 /// The configuration's endpoints cannot be registered, or `endpoint` is not among them.
 pub fn first_start(config: &GroupConfig, endpoint: &str, now: Timestamp) -> Result<Engine, RestoreError> {
-    let endpoints =
-        config.endpoints.iter().map(|one| SnapshotEndpoint { endpoint: one.endpoint.clone(), maintenance: false });
+    let endpoints = config.endpoints.iter().map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: false });
     let snapshot = Snapshot {
         version: Snapshot::VERSION,
         endpoints: endpoints.collect(),

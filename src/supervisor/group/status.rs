@@ -156,6 +156,27 @@ fn switch(core: &Core, HistoryEntry { event, applied }: HistoryEntry) -> SwitchS
     }
 }
 
+impl Core {
+    /// The usable targets, and why the others are not.
+    #[must_use]
+    pub fn targets_text(&self, now: Timestamp) -> String {
+        let active = self.engine().active().map(|id| self.name(id));
+        let endpoints = endpoints(self, now);
+        let others = || endpoints.iter().filter(|one| Some(&one.name) != active.as_ref());
+        let usable: Vec<_> = others().filter(|one| one.unusable.is_none()).map(|one| &*one.name).collect();
+        let mut text = format!("{} usable targets now", usable.len());
+        if !usable.is_empty() {
+            text = format!("{text}: {}", usable.join(", "));
+        }
+        for one in others() {
+            if let Some(why) = one.unusable {
+                text = format!("{text}; not {}: {why}", one.name);
+            }
+        }
+        text
+    }
+}
+
 fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
     let engine = core.engine();
     let one = |(id, endpoint): (_, &crate::engine::Endpoint)| {

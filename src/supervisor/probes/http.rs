@@ -45,21 +45,21 @@ impl HttpProbe {
     async fn ask(&self, deadline: Instant) -> Result<Evidence, Box<Verdict>> {
         let started = Instant::now();
         let mut stream = self.dialler.dial(deadline).await?;
-        let mut evidence = Evidence::default();
-        match &self.tls {
-            None => self.exchange(&mut stream).await?,
-            Some(tls) => {
-                let mut stream = tls.handshake(stream).await?;
-                evidence.certificate_expires_in = tls::expires_in(&stream);
-                self.exchange(&mut stream).await?;
-                evidence.latency = started.elapsed();
-                // The answer is in; how the goodbye goes is of no interest.
-                let _ = stream.shutdown().await;
-                return Ok(evidence);
-            }
-        }
-        evidence.latency = started.elapsed();
-        Ok(evidence)
+        let Some(tls) = &self.tls else {
+            self.exchange(&mut stream).await?;
+            return Ok(Evidence { latency: started.elapsed(), certificate_expires_in: None });
+        };
+        // Boxed, so that a probe without TLS does not carry the room for it.
+        Box::pin(async move {
+            let mut stream = tls.handshake(stream).await?;
+            let certificate_expires_in = tls::expires_in(&stream);
+            self.exchange(&mut stream).await?;
+            let latency = started.elapsed();
+            // The answer is in; how the goodbye goes is of no interest.
+            let _ = stream.shutdown().await;
+            Ok(Evidence { latency, certificate_expires_in })
+        })
+        .await
     }
 
     async fn exchange(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<(), Box<Verdict>> {

@@ -7,14 +7,13 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::target::Host;
 use super::{Fault, NoEvidence, Verdict, fault};
 
 /// Look-ups that may run at once. Each occupies a thread until the system's resolver gives up.
@@ -59,24 +58,14 @@ impl Resolver {
         self.running.lock().len()
     }
 
-    /// The addresses of `host`; never empty.
-    pub(super) async fn resolve(
-        &self,
-        host: &Host,
-        port: u16,
-        deadline: Instant,
-    ) -> Result<Vec<SocketAddr>, Box<Verdict>> {
-        let name = match host {
-            Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
-            Host::Name(name) => name,
-        };
+    /// The addresses of `name`; never none.
+    pub(super) async fn resolve(&self, name: &str, deadline: Instant) -> Result<Vec<IpAddr>, Verdict> {
         let now = Instant::now();
         let deadline = now + deadline.saturating_duration_since(now) / 2;
-        let answer = self.ask(name, deadline).await.map_err(Box::new)?;
-        match &*answer {
-            Ok(found) if !found.is_empty() => Ok(found.iter().map(|ip| SocketAddr::new(*ip, port)).collect()),
-            Ok(_) => Err(Box::new(Verdict::fault(Fault::Dns, format!("look up {name}: no address")))),
-            Err(error) => Err(Box::new(fault::of_lookup(name, error))),
+        match &*self.ask(name, deadline).await? {
+            Ok(found) if !found.is_empty() => Ok(found.clone()),
+            Ok(_) => Err(Verdict::fault(Fault::Dns, format!("look up {name}: no address"))),
+            Err(error) => Err(fault::of_lookup(name, error)),
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
 use super::resolve::Resolver;
-use super::target::Target;
+use super::target::{Host, Target};
 use super::{Evidence, Fault, ProbeFuture, Prober, Verdict, fault};
 
 /// How a connection ends when it is dropped.
@@ -30,30 +30,40 @@ pub(super) struct Dialler {
 }
 
 impl Dialler {
-    /// A fresh connection. The addresses of a name are tried in order, each with its share of the time that is left, so
-    /// that a silent one does not hide the next.
+    /// A fresh connection.
     pub(super) async fn dial(&self, deadline: Instant) -> Result<TcpStream, Box<Verdict>> {
-        let addresses = self.resolver.resolve(&self.target.host, self.target.port, deadline).await?;
-        let mut last = None;
-        for (place, address) in addresses.iter().enumerate() {
-            let left = u32::try_from(addresses.len() - place).unwrap_or(u32::MAX);
-            let connected = if left == 1 {
-                connect(*address, self.close).await
-            } else {
-                let now = Instant::now();
-                let share = deadline.saturating_duration_since(now) / left;
-                timeout_at(now + share, connect(*address, self.close))
-                    .await
-                    .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            };
-            match connected {
+        match &self.target.host {
+            Host::Ip(ip) => {
+                let address = SocketAddr::new(*ip, self.target.port);
+                connect(address, self.close).await.map_err(|error| Box::new(failed(address, &error)))
+            }
+            // Boxed, so that a probe of an address does not carry the room for it.
+            Host::Name(name) => Box::pin(self.dial_name(name, deadline)).await,
+        }
+    }
+
+    /// The addresses of a name are tried in order, each with its share of the time that is left, so that a silent one
+    /// does not hide the next.
+    async fn dial_name(&self, name: &str, deadline: Instant) -> Result<TcpStream, Box<Verdict>> {
+        let addresses = self.resolver.resolve(name, deadline).await.map_err(Box::new)?;
+        let mut last = Verdict::fault(Fault::Dns, format!("{name}: no address"));
+        for (place, ip) in addresses.iter().enumerate() {
+            let address = SocketAddr::new(*ip, self.target.port);
+            let now = Instant::now();
+            let others = u32::try_from(addresses.len() - place).unwrap_or(u32::MAX);
+            let until = now + deadline.saturating_duration_since(now) / others;
+            let connected = timeout_at(until, connect(address, self.close)).await;
+            match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(fault::of_io(format_args!("connect {address}"), &error)),
+                Err(error) => last = failed(address, &error),
             }
         }
-        // A resolver never answers with no address at all.
-        Err(Box::new(last.unwrap_or_else(|| Verdict::fault(Fault::Dns, format!("{}: no address", self.target.host)))))
+        Err(Box::new(last))
     }
+}
+
+fn failed(address: SocketAddr, error: &io::Error) -> Verdict {
+    fault::of_io(format_args!("connect {address}"), error)
 }
 
 async fn connect(address: SocketAddr, close: Close) -> io::Result<TcpStream> {
