@@ -42,8 +42,11 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
     let last = summary.scenes.last().and_then(|scene| scene.group.as_ref()).expect("the group at the end");
     assert_eq!(last.order_flow, "HALT NO_TARGET_AVAILABLE");
     assert_eq!(last.halt_confirmed, Some(true));
-    let history: Vec<_> =
-        last.history.iter().map(|switch| (switch.kind, &*switch.from, &*switch.to, switch.epoch, switch.applied)).collect();
+    let history: Vec<_> = last
+        .history
+        .iter()
+        .map(|switch| (switch.kind, &*switch.from, &*switch.to, switch.epoch, switch.applied))
+        .collect();
     assert_eq!(
         history,
         [

@@ -45,10 +45,10 @@ fn a_switchover_and_a_failback_by_hand_are_staged_like_any_other() {
     assert_eq!(rig.flow(), "OPEN north #2", "nobody but an operator takes it away again");
     rig.obey(&["failback"]);
     rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #3");
-    let kinds: Vec<_> =
-        rig.group()["history"].as_array().unwrap().iter().map(|one| one["kind"].to_string()).collect();
+    let kinds: Vec<_> = rig.group()["history"].as_array().unwrap().iter().map(|one| one["kind"].to_string()).collect();
     assert_eq!(kinds, ["\"SWITCHOVER\"", "\"SWITCHOVER\""]);
-    let expected = ["fence east 1", "switch north 2", "reconcile north 2", "fence north 2", "switch east 3", "reconcile east 3"];
+    let expected =
+        ["fence east 1", "switch north 2", "reconcile north 2", "fence north 2", "switch east 3", "reconcile east 3"];
     assert_eq!(rig.started()[1..], expected);
 }
 
@@ -76,7 +76,7 @@ fn a_halt_by_hand_is_latched_and_lifted_by_hand() {
     assert_eq!(group["halt_text"], "desk asked");
     // The path may move; the halt stays, over a restart too.
     rig.set("east", Mode::Refuse);
-    rig.wait("the path moves", |rig| rig.count("end switch 0 west 2") == 1);
+    rig.wait("the path moves", |rig| rig.succeeded("switch") == 1);
     rig.kill();
     rig.start(&[]);
     rig.some_slots();

@@ -352,11 +352,23 @@ impl Rig {
         files.sort();
         let texts = files.iter().map(|file| fs::read_to_string(file).unwrap_or_default());
         // The last line may be half written just now.
-        texts.flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>()).collect()
+        texts
+            .flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>())
+            .collect()
     }
 
     pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
-        self.journal().into_iter().filter(|record| record["kind"] == kind).map(|record| record["body"].clone()).collect()
+        self.journal()
+            .into_iter()
+            .filter(|record| record["kind"] == kind)
+            .map(|record| record["body"].clone())
+            .collect()
+    }
+
+    /// How often a stage's hook is recorded to have succeeded: its own log is ahead of that.
+    pub(crate) fn succeeded(&self, stage: &str) -> usize {
+        let ok = |end: &&Value| end["stage"] == stage && end["report"]["result"] == "OK";
+        self.records("hook_end").iter().filter(ok).count()
     }
 
     pub(crate) fn noted(&self, code: &str) -> bool {
@@ -402,7 +414,8 @@ impl Drop for Rig {
         for line in self.hooks() {
             if let Some(pid) = line.split_once("pid=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()) {
                 if belongs_to(pid, &self.folder) {
-                    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
+                    let _ =
+                        Command::new("kill").args(["-KILL", "--", &format!("-{pid}")]).stderr(Stdio::null()).status();
                 }
             }
         }
@@ -410,6 +423,13 @@ impl Drop for Rig {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// The endpoint that a record is the one result of a slot of.
+pub(crate) fn heard_of(record: &Value) -> Option<&str> {
+    let body = &record["body"];
+    let silent = || body["text"].as_str().filter(|_| body["code"] == "NO_EVIDENCE")?.split(':').next();
+    body["line"]["probe"].as_str().or_else(silent)
 }
 
 /// Whether the process works in that folder: a number may belong to another process by now.

@@ -158,7 +158,10 @@ fn no_secret_is_told_anywhere() {
     }
     // The hook itself was told the whole url, which it needs, and printed it.
     let ends = rig.records("hook_end");
-    assert!(ends.iter().any(|end| end["report"]["output"].to_string().contains("cannot reach http://***@")), "{ends:?}");
+    assert!(
+        ends.iter().any(|end| end["report"]["output"].to_string().contains("cannot reach http://***@")),
+        "{ends:?}"
+    );
 }
 
 #[test]
@@ -225,7 +228,8 @@ fn a_full_disk_halts_and_switches_nothing() {
     // Nothing is decided meanwhile: the records of the probes are what does not fit any more.
     while fs::write(journal.join("ballast"), vec![0_u8; 16 * 1024]).is_ok()
         && fs::rename(journal.join("ballast"), journal.join(format!("ballast{}", rig.folder_entries(&journal)))).is_ok()
-    {}
+    {
+    }
     let group = rig.until("trading halts", |group| group["order_flow"] == "HALT JOURNAL_FAILED");
     assert_eq!(group["epoch"], 1);
     rig.until("its hook confirms it", |group| group["halt_confirmed"] == true);
@@ -239,7 +243,10 @@ fn a_full_disk_halts_and_switches_nothing() {
     let started = rig.started();
     assert_eq!(started.last().map(String::as_str), Some("halt east 1"), "{started:?}");
     assert!(!started.iter().any(|hook| hook.starts_with("fence") || hook.starts_with("switch")), "{started:?}");
-    assert!(rig.records("hook_start").iter().all(|start| start["request"]["stage"] != "halt"), "it could not be recorded");
+    assert!(
+        rig.records("hook_start").iter().all(|start| start["request"]["stage"] != "halt"),
+        "it could not be recorded"
+    );
     signal(rig.pid(), "TERM");
     rig.wait("it ends", |rig| rig.ended().is_some());
     assert_eq!(rig.ended().unwrap().code(), Some(3), "{}", rig.tell());

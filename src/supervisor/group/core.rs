@@ -788,12 +788,7 @@ impl Core {
         effects.push(Effect::Reply(reply));
     }
 
-    fn obey(
-        &mut self,
-        now: Timestamp,
-        command: &Command,
-        effects: &mut Vec<Effect>,
-    ) -> Result<String, String> {
+    fn obey(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
         if self.journal_failed {
             return Err(
                 "the journal failed: nothing can be recorded, so nothing is decided; repair it and restart".to_owned()
@@ -860,7 +855,10 @@ impl Core {
         }
         let evaluation = match command {
             Command::Rearm => {
-                return match self.take(now, Input::Rearm, effects).map_err(|error| format!("{}: {error}", error.code()))? {
+                return match self
+                    .take(now, Input::Rearm, effects)
+                    .map_err(|error| format!("{}: {error}", error.code()))?
+                {
                     Output::Decision(decision) => {
                         decision.event().into_iter().for_each(|event| self.switched(event));
                         Ok(format!("epoch {}", decision.epoch))

@@ -150,10 +150,9 @@ impl DriverState {
                 self.carried = false;
                 self.switch_level = 0;
             }
-            Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" => {
-                if !(self.spent && self.plan.is_some()) {
-                    self.plan = Some(Plan::of(evaluation));
-                }
+            // Why a path is left is settled once its epoch is spent.
+            Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" && !(self.spent && self.plan.is_some()) => {
+                self.plan = Some(Plan::of(evaluation));
             }
             // The path is well again, and nothing was begun: nobody needs to leave it.
             Input::Evaluate(Evaluation::Failover, _) if outcome == "NO_ACTION" && !self.spent => {

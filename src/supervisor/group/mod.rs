@@ -7,10 +7,10 @@ pub mod core;
 mod hooks;
 mod ledger;
 mod persist;
-mod status;
-pub mod task;
 #[cfg(test)]
 mod properties;
+mod status;
+pub mod task;
 #[cfg(test)]
 mod tests;
 

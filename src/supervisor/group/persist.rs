@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
-    Endpoint, Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, Timestamp,
+    Endpoint, Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow,
+    Timestamp,
 };
 
 use super::super::config::{EndpointConfig, GroupConfig, redacted};

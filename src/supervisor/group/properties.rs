@@ -254,14 +254,8 @@ impl World {
         }
         let memory = DriverState::new();
         let core = Core::new(config.clone(), engine.clone(), memory.clone(), Timestamp::ZERO);
-        let disk = Disk {
-            engine,
-            memory,
-            at: Timestamp::ZERO,
-            fenced: BTreeMap::new(),
-            kinds: BTreeMap::new(),
-            last: None,
-        };
+        let disk =
+            Disk { engine, memory, at: Timestamp::ZERO, fenced: BTreeMap::new(), kinds: BTreeMap::new(), last: None };
         Self {
             published: flow_text(core.engine()),
             config,
@@ -335,7 +329,11 @@ impl World {
             Effect::Publish { path, .. } => {
                 if path.open().is_some() {
                     prop_assert!(!self.journal_failed, "flow opened although nothing can be recorded");
-                    prop_assert_eq!(&self.durable.last, &self.written.last, "flow opened before its record was durable");
+                    prop_assert_eq!(
+                        &self.durable.last,
+                        &self.written.last,
+                        "flow opened before its record was durable"
+                    );
                     let OrderFlow::Open { endpoint, epoch } = path.order_flow() else { unreachable!() };
                     prop_assert_eq!(Some(endpoint), self.durable.engine.active());
                     prop_assert_eq!(Some(epoch), self.durable.engine.epoch());
@@ -403,7 +401,10 @@ impl World {
             }
             OrderFlow::Halt { code: HaltCode::NoTargetAvailable } => {
                 let latched = self.config.policy.settings().resume_after_halt == ResumeAfterHalt::Operator;
-                prop_assert!(flow.is_halt() || (!latched || lifts) && !matches!(flow, OrderFlow::Open { .. }), "{text}");
+                prop_assert!(
+                    flow.is_halt() || (!latched || lifts) && !matches!(flow, OrderFlow::Open { .. }),
+                    "{text}"
+                );
             }
             _ => {}
         }
@@ -471,7 +472,10 @@ impl World {
         };
         let open = disk.memory.running.filter(|(stage, _)| !idempotent(*stage));
         let memory = disk.memory.clone().restarted(idempotent);
-        prop_assert!(open.is_none_or(|hook| memory.unknown_hooks.contains(&hook)), "a hook without an end is forgotten");
+        prop_assert!(
+            open.is_none_or(|hook| memory.unknown_hooks.contains(&hook)),
+            "a hook without an end is forgotten"
+        );
         self.core = Core::new(self.config.clone(), engine.clone(), memory, self.now());
         self.running = None;
         self.journal_failed = false;
@@ -675,11 +679,31 @@ fn in_every_sequence_of_events_crashes_and_failures() {
     }
     // It must have been everywhere.
     let places = [
-        "FAILOVER", "FAILBACK", "SWITCHOVER", "REARM", "OPEN east ", "OPEN west ", "OPEN north ", "HOLD STARTING",
-        "HOLD SWITCHING", "HOLD RECONCILING", "HALT NO_TARGET_AVAILABLE", "HALT OPERATOR", "HALT HOLD_EXPIRED",
-        "HALT SWITCH_FAILED", "HALT JOURNAL_FAILED", "HALT HOOK_UNKNOWN", "Fence hook, next level",
-        "Switch hook, next level", "Halt hook, next level", "Flow hook", "crash in a Fence hook",
-        "crash in a Switch hook", "crash in a Reconcile hook", "crash in a Halt hook", "journal fails",
+        "FAILOVER",
+        "FAILBACK",
+        "SWITCHOVER",
+        "REARM",
+        "OPEN east ",
+        "OPEN west ",
+        "OPEN north ",
+        "HOLD STARTING",
+        "HOLD SWITCHING",
+        "HOLD RECONCILING",
+        "HALT NO_TARGET_AVAILABLE",
+        "HALT OPERATOR",
+        "HALT HOLD_EXPIRED",
+        "HALT SWITCH_FAILED",
+        "HALT JOURNAL_FAILED",
+        "HALT HOOK_UNKNOWN",
+        "Fence hook, next level",
+        "Switch hook, next level",
+        "Halt hook, next level",
+        "Flow hook",
+        "crash in a Fence hook",
+        "crash in a Switch hook",
+        "crash in a Reconcile hook",
+        "crash in a Halt hook",
+        "journal fails",
         "journal fails, hook runs",
     ];
     let seen = seen.borrow();

@@ -124,7 +124,10 @@ fn without_secrets(output: String, url: &str) -> String {
         return output;
     }
     let password = user.split_once(':').map_or(user, |(_, password)| password);
-    [user, password].into_iter().filter(|secret| !secret.is_empty()).fold(output, |text, secret| text.replace(secret, "***"))
+    [user, password]
+        .into_iter()
+        .filter(|secret| !secret.is_empty())
+        .fold(output, |text, secret| text.replace(secret, "***"))
 }
 
 /// How a run ended, before its answer is read.
@@ -168,7 +171,10 @@ mod tests {
     fn what_a_hook_prints_is_kept_without_the_secrets_of_the_url() {
         let clean = |output: &str, url| without_secrets(output.to_owned(), url);
         let url = "https://desk:pa55@api.example/x";
-        assert_eq!(clean("at https://desk:pa55@api.example/x: pa55 refused", url), "at https://***@api.example/x: *** refused");
+        assert_eq!(
+            clean("at https://desk:pa55@api.example/x: pa55 refused", url),
+            "at https://***@api.example/x: *** refused"
+        );
         assert_eq!(clean("at https://api.example/a@b", "https://api.example/a@b"), "at https://api.example/a@b");
         assert_eq!(clean("ok", "tcp://127.0.0.1:1"), "ok");
     }
