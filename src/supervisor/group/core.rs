@@ -572,7 +572,11 @@ impl Core {
     fn drive(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.watch_silence(now, effects);
         if self.journal_failed {
-            return self.next_hook(now, effects);
+            // A pause that nobody can end any more does not bar the halt.
+            if !self.dry_run {
+                self.next_hook(now, effects);
+            }
+            return;
         }
         if !self.dry_run {
             self.expire_hold(now, effects);

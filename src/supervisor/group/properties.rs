@@ -601,9 +601,22 @@ impl World {
         Ok(())
     }
 
+    /// A journal that failed bars nobody from being told to halt.
+    fn tells_of_the_halt(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..4 {
+            self.end_hook(0, Trouble::None)?;
+            self.step(&Step::Wait(31), Trouble::None)?;
+        }
+        let memory = self.core.state();
+        let asked = self.config.hooks.halt.is_empty() || memory.is_unknown(Stage::Halt);
+        prop_assert!(memory.halt_confirmed || asked, "nobody was told to halt: {:?}", self.running);
+        Ok(())
+    }
+
     /// Paths that work, hooks that succeed and a person who answers lead from anywhere to open flow.
     fn recovers(&mut self) -> Result<(), TestCaseError> {
         if self.journal_failed {
+            self.tells_of_the_halt()?;
             self.crash(true)?;
         }
         self.command(Command::Unpause, Trouble::None)?;
