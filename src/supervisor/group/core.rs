@@ -579,6 +579,10 @@ impl Core {
             return;
         }
         if !self.dry_run {
+            if let (FenceClaim::Epoch(epoch), false) = (self.claim(now), self.engine.is_spent()) {
+                // A person fenced it: whatever its probes say, it cannot be presumed able to trade.
+                let _ = self.take(now, Input::FenceStarted(epoch), effects);
+            }
             self.expire_hold(now, effects);
             self.give_up(now, effects);
         }
@@ -649,10 +653,6 @@ impl Core {
 
     fn evaluate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let claim = self.claim(now);
-        if let (FenceClaim::Epoch(epoch), false) = (claim, self.engine.is_spent()) {
-            // A person fenced it: whatever its probes say, it cannot be presumed able to trade.
-            let _ = self.take(now, Input::FenceStarted(epoch), effects);
-        }
         if claim != FenceClaim::None && self.complete(now, claim, effects) {
             return;
         }
