@@ -76,7 +76,7 @@ fn a_halt_by_hand_is_latched_and_lifted_by_hand() {
     assert_eq!(group["halt_text"], "desk asked");
     // The path may move; the halt stays, over a restart too.
     rig.set("east", Mode::Refuse);
-    rig.wait("the path moves", |rig| rig.count("end switch 0 west 2") == 1);
+    rig.wait("the path moves", |rig| rig.succeeded("switch") == 1);
     rig.kill();
     rig.start(&[]);
     rig.some_slots();

@@ -296,7 +296,7 @@ fn b19_with_resume_by_an_operator_nothing_trades_before_a_person_says_so() {
     rig.set("east", Mode::Refuse);
     rig.until("it halts", |group| group["order_flow"] == "HALT NO_TARGET_AVAILABLE");
     rig.set("west", Mode::Healthy);
-    rig.wait("the path moves", |rig| rig.count("end switch 0 west 2") == 1);
+    rig.wait("the path moves", |rig| rig.succeeded("switch") == 1);
     rig.some_slots();
     assert_eq!(rig.flow(), "HALT NO_TARGET_AVAILABLE");
     rig.kill();

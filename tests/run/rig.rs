@@ -365,6 +365,12 @@ impl Rig {
             .collect()
     }
 
+    /// How often a stage's hook is recorded to have succeeded: its own log is ahead of that.
+    pub(crate) fn succeeded(&self, stage: &str) -> usize {
+        let ok = |end: &&Value| end["stage"] == stage && end["report"]["result"] == "OK";
+        self.records("hook_end").iter().filter(ok).count()
+    }
+
     pub(crate) fn noted(&self, code: &str) -> bool {
         self.records("note").iter().any(|note| note["code"] == code)
     }
@@ -417,6 +423,13 @@ impl Drop for Rig {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// The endpoint that a record is the one result of a slot of.
+pub(crate) fn heard_of(record: &Value) -> Option<&str> {
+    let body = &record["body"];
+    let silent = || body["text"].as_str().filter(|_| body["code"] == "NO_EVIDENCE")?.split(':').next();
+    body["line"]["probe"].as_str().or_else(silent)
 }
 
 /// Whether the process works in that folder: a number may belong to another process by now.

@@ -572,9 +572,17 @@ impl Core {
     fn drive(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.watch_silence(now, effects);
         if self.journal_failed {
-            return self.next_hook(now, effects);
+            // A pause that nobody can end any more does not bar the halt.
+            if !self.dry_run {
+                self.next_hook(now, effects);
+            }
+            return;
         }
         if !self.dry_run {
+            if let (FenceClaim::Epoch(epoch), false) = (self.claim(now), self.engine.is_spent()) {
+                // A person fenced it: whatever its probes say, it cannot be presumed able to trade.
+                let _ = self.take(now, Input::FenceStarted(epoch), effects);
+            }
             self.expire_hold(now, effects);
             self.give_up(now, effects);
         }
@@ -645,10 +653,6 @@ impl Core {
 
     fn evaluate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let claim = self.claim(now);
-        if let (FenceClaim::Epoch(epoch), false) = (claim, self.engine.is_spent()) {
-            // A person fenced it: whatever its probes say, it cannot be presumed able to trade.
-            let _ = self.take(now, Input::FenceStarted(epoch), effects);
-        }
         if claim != FenceClaim::None && self.complete(now, claim, effects) {
             return;
         }

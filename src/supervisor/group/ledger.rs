@@ -150,6 +150,11 @@ impl DriverState {
                 self.carried = false;
                 self.switch_level = 0;
             }
+            // A path that is lost while it is being left is left for what it was to be left for, if that can be done.
+            Input::Evaluate(Evaluation::Failover, _) if outcome == "FENCE_REQUIRED" => {
+                self.plan = self.plan.take().or(Some(Plan::Failover));
+            }
+            // Why a path is left is settled once its epoch is spent.
             Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" && !(self.spent && self.plan.is_some()) => {
                 self.plan = Some(Plan::of(evaluation));
             }

@@ -21,7 +21,7 @@ use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCou
 use crate::supervisor::journal::Follow;
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
-use super::core::flow_text;
+use super::core::{Plan, flow_text};
 use super::tests::{config, hook};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome};
 
@@ -411,6 +411,8 @@ impl World {
         // Open.
         if matches!(flow, OrderFlow::Open { .. }) {
             prop_assert!(!engine.is_spent());
+            let epoch = engine.epoch().map_or(0, |epoch| epoch.get());
+            prop_assert!(self.journal_failed || !self.written.fenced.contains_key(&epoch), "open, and fenced");
             prop_assert!(self.core.state().unknown_hooks.is_empty(), "open, and nobody knows what a hook did");
             if self.config.policy.settings().require_reconciliation && !self.config.hooks.switch.is_empty() {
                 prop_assert!(self.core.state().carried, "open on a path that the transport was not moved to");
@@ -565,7 +567,14 @@ impl World {
             Step::RepeatHook => self.command(Command::RepeatHook, trouble),
             Step::Switchover(target) => {
                 let target = NAMES.get(*target).unwrap_or(&"nowhere");
-                self.command(Command::Switchover { target: (*target).to_owned() }, trouble)
+                let alone = self.core.state().plan.is_none();
+                self.command(Command::Switchover { target: (*target).to_owned() }, trouble)?;
+                let taken = self.reply.as_ref().is_some_and(|reply| reply.as_deref() == Ok("FENCE_REQUIRED"));
+                if alone && taken && matches!(trouble, Trouble::None) {
+                    let wanted = Some(Plan::Switchover((*target).to_owned()));
+                    prop_assert_eq!(&self.core.state().plan, &wanted, "where the operator wants it is forgotten");
+                }
+                Ok(())
             }
             Step::Maintenance(endpoint, on) => {
                 let endpoint = NAMES[*endpoint].to_owned();
@@ -601,9 +610,22 @@ impl World {
         Ok(())
     }
 
+    /// A journal that failed bars nobody from being told to halt.
+    fn tells_of_the_halt(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..4 {
+            self.end_hook(0, Trouble::None)?;
+            self.step(&Step::Wait(31), Trouble::None)?;
+        }
+        let memory = self.core.state();
+        let asked = self.config.hooks.halt.is_empty() || memory.is_unknown(Stage::Halt);
+        prop_assert!(memory.halt_confirmed || asked, "nobody was told to halt: {:?}", self.running);
+        Ok(())
+    }
+
     /// Paths that work, hooks that succeed and a person who answers lead from anywhere to open flow.
     fn recovers(&mut self) -> Result<(), TestCaseError> {
         if self.journal_failed {
+            self.tells_of_the_halt()?;
             self.crash(true)?;
         }
         self.command(Command::Unpause, Trouble::None)?;
