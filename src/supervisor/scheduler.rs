@@ -278,11 +278,14 @@ impl Shared {
     }
 
     /// Unlocks, and wakes the timekeeper if there is something to do before it wakes by itself.
-    fn settle(&self, core: MutexGuard<'_, Core>) {
-        let sooner = core.sooner();
+    fn settle(&self, worker: &Worker, core: MutexGuard<'_, Core>) {
+        let (sooner, unflushed) = (core.sooner(), core.is_unflushed());
         drop(core);
         if sooner {
             self.wake.notify_one();
+        }
+        if unflushed {
+            worker.told.notify_one();
         }
     }
 }
@@ -346,6 +349,8 @@ struct Worker {
     number: u64,
     inbox: Mutex<Inbox>,
     notify: Notify,
+    /// Results wait to be handed over.
+    told: Notify,
     /// The token of the probe that is being polled; 0 if none is.
     polling: AtomicU64,
     /// How often a probe was polled.
@@ -367,6 +372,7 @@ impl Worker {
             number,
             inbox: Mutex::default(),
             notify: Notify::new(),
+            told: Notify::new(),
             polling: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
@@ -421,6 +427,16 @@ impl Drop for Alive {
 }
 
 async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>) {
+    // A task of its own: it comes behind the probes that are ready, and hands over what all of them tell.
+    tokio::spawn({
+        let (shared, worker) = (Arc::clone(shared), Arc::clone(worker));
+        async move {
+            loop {
+                worker.told.notified().await;
+                shared.core.lock().flush();
+            }
+        }
+    });
     let mut batch = Inbox::default();
     let mut handles = Vec::new();
     loop {
@@ -439,7 +455,7 @@ async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>) {
             for expire in batch.expire.drain(..) {
                 core.expire(&expire, now);
             }
-            shared.settle(core);
+            shared.settle(worker, core);
         }
         if batch.start.is_empty() {
             continue;
@@ -478,5 +494,5 @@ async fn ask(shared: Arc<Shared>, worker: Arc<Worker>, start: Start, now: u64) {
     let mut core = shared.core.lock();
     let now = shared.now();
     core.complete(start.ticket, verdict, now);
-    shared.settle(core);
+    shared.settle(&worker, core);
 }

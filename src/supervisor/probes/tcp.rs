@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::sockopt::set_tcp_quickack;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout_at};
 
@@ -15,7 +16,9 @@ use super::{Evidence, Fault, ProbeFuture, Prober, Verdict, fault};
 /// How a connection ends when it is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Close {
-    /// By a reset: at probe rates, sockets in TIME_WAIT would use up the local ports.
+    /// By a reset: at probe rates, sockets in TIME_WAIT would use up the local ports. Nor is the connection confirmed
+    /// by a packet of its own: the request confirms it, and where there is none, the far side's program is not even
+    /// woken. (This is what load balancers' checks do.)
     Abrupt,
     /// In the ordinary way.
     Orderly,
@@ -69,7 +72,10 @@ fn failed(address: SocketAddr, error: &io::Error) -> Verdict {
 async fn connect(address: SocketAddr, close: Close) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     match close {
-        Close::Abrupt => socket.set_zero_linger()?,
+        Close::Abrupt => {
+            socket.set_zero_linger()?;
+            set_tcp_quickack(&socket, false)?;
+        }
         // What speaks more than one round trip must not wait for the kernel to gather small writes.
         Close::Orderly => socket.set_nodelay(true)?,
     }

@@ -76,6 +76,9 @@ pub(super) struct Core {
     /// Each entry's next moment.
     timers: BTreeSet<(u64, usize)>,
     outlets: Vec<Option<Outlet>>,
+    /// Outlets that something was told since they were flushed, and those that had no room for all.
+    unflushed: Vec<usize>,
+    full: Vec<usize>,
     /// Keys that are told to be patient, and until when.
     patience: HashMap<String, u64>,
     /// When the timekeeper wakes; it is late by as much as it wakes later.
@@ -147,34 +150,28 @@ struct Running {
 struct Outlet {
     group: u64,
     sender: mpsc::Sender<Event>,
+    /// Events that are not handed over yet.
     backlog: VecDeque<Event>,
     gone: bool,
 }
 
 impl Outlet {
-    fn send(&mut self, event: Event) {
-        if !self.backlog.is_empty() {
-            self.backlog.push_back(event);
-            return;
-        }
-        match self.sender.try_send(event) {
-            Ok(()) => {}
-            Err(TrySendError::Full(event)) => self.backlog.push_back(event),
-            Err(TrySendError::Closed(_)) => self.gone = true,
-        }
-    }
-
-    fn retry(&mut self) {
+    /// Hands over what the receiver has room for; whether something is left.
+    fn flush(&mut self) -> bool {
         while let Some(event) = self.backlog.pop_front() {
             match self.sender.try_send(event) {
                 Ok(()) => {}
-                Err(TrySendError::Full(event)) => return self.backlog.push_front(event),
+                Err(TrySendError::Full(event)) => {
+                    self.backlog.push_front(event);
+                    return true;
+                }
                 Err(TrySendError::Closed(_)) => {
                     self.gone = true;
                     self.backlog.clear();
                 }
             }
         }
+        false
     }
 }
 
@@ -184,6 +181,8 @@ impl Core {
             entries: Vec::new(),
             timers: BTreeSet::new(),
             outlets: Vec::new(),
+            unflushed: Vec::new(),
+            full: Vec::new(),
             patience: HashMap::new(),
             planned: u64::MAX,
             suspended,
@@ -310,9 +309,6 @@ impl Core {
         if self.planned < now.at {
             self.lagged(self.planned, now.at);
         }
-        for outlet in self.outlets.iter_mut().flatten() {
-            outlet.retry();
-        }
         if now.suspended.saturating_sub(self.suspended) >= SUSPENDED {
             let from = now.at.saturating_sub(now.suspended.saturating_sub(self.suspended));
             for index in 0..self.entries.len() {
@@ -336,13 +332,29 @@ impl Core {
             }
             self.on(index, |entry, ctx| entry.due(now.at, polled, ctx, actions));
         }
+        self.unflushed.extend(self.full.drain(..));
+        self.flush();
+    }
+
+    /// Hands over what was told since the last time: all at once, since each handing over may wake a receiver.
+    pub(super) fn flush(&mut self) {
+        while let Some(place) = self.unflushed.pop() {
+            if self.outlets.get_mut(place).and_then(Option::as_mut).is_some_and(Outlet::flush) {
+                self.full.push(place);
+            }
+        }
+    }
+
+    /// Whether something waits to be handed over.
+    pub(super) fn is_unflushed(&self) -> bool {
+        !self.unflushed.is_empty()
     }
 
     /// When to tick again; it is remembered, so that being late can be told.
     pub(super) fn plan(&mut self, now: u64) -> u64 {
         let next = self.timers.first().map_or(u64::MAX, |(at, _)| *at);
         self.planned = next.max(now.saturating_add(self.together()));
-        if self.outlets.iter().flatten().any(|outlet| !outlet.backlog.is_empty()) {
+        if !self.full.is_empty() {
             self.planned = self.planned.min(now.saturating_add(RETRY));
         }
         self.planned
@@ -400,7 +412,7 @@ impl Core {
             let Some(place) = entry.place_of(ticket.token) else {
                 let late = Late { endpoint: entry.endpoint, run: entry.run, slot: ticket.slot };
                 ctx.stats.late += 1;
-                ctx.outlet.send(Event::Late(late));
+                ctx.outlet.backlog.push_back(Event::Late(late));
                 return;
             };
             // The timekeeper is about to notice that we were not running: what was seen then proves nothing.
@@ -468,7 +480,11 @@ impl Core {
             random: &mut self.random,
             stats: &mut self.stats,
         };
+        let told = context.outlet.backlog.len();
         act(entry, &mut context);
+        if told == 0 && !context.outlet.backlog.is_empty() {
+            self.unflushed.push(entry.outlet);
+        }
         let timer = entry.next_moment();
         if timer != entry.timer {
             self.timers.remove(&(entry.timer, index));
@@ -730,7 +746,7 @@ impl Entry {
         while let Some(Item::Ready(_)) = self.window.front() {
             if let Some(Item::Ready(event)) = self.window.pop_front() {
                 ctx.stats.results += u64::from(matches!(event, Event::Slot(_)));
-                ctx.outlet.send(event);
+                ctx.outlet.backlog.push_back(event);
             }
         }
     }

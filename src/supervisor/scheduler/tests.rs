@@ -113,6 +113,7 @@ impl Bench {
     /// What was told: due time in ms, slot, and in short what it came to.
     fn told(&mut self) -> Vec<(u64, u64, String)> {
         let mut told = Vec::new();
+        self.core.flush();
         while let Ok(event) = self.events.try_recv() {
             told.push(match event {
                 Event::Slot(result) => {
