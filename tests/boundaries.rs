@@ -471,6 +471,7 @@ fn the_last_epoch_refuses_to_be_left_and_nothing_changes() {
     let mut desk = Desk::new(quick());
     let mut snapshot = desk.engine.snapshot(at(0));
     snapshot.active.as_mut().unwrap().epoch = Epoch::new(Epoch::LAST.get() - 1).unwrap();
+    snapshot.last_switch_age = Some(0);
     let policy = desk.engine.policy().clone();
     desk.engine = Engine::restore(policy, snapshot, at(0), RestartKind::Gateway).unwrap();
     desk.fail_over(0);
