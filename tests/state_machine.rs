@@ -833,6 +833,7 @@ fn provoke(input: &str, faults: &[&str]) -> &'static str {
         if input == "rearm" {
             (active.spent, snapshot.order_flow) = (true, SnapshotFlow::Switching);
         }
+        snapshot.last_switch_age = Some(u64::MAX);
         engine = Engine::restore(engine.policy().clone(), snapshot, now, RestartKind::Monitor).expect("it restores");
         for id in [0, 1].map(EndpointId::from_index) {
             // Whatever would switch, would do so here.
