@@ -396,7 +396,9 @@ fn what_is_appended_is_what_is_read_back() {
     let read: Vec<_> = records.iter().map(|record| record.body.clone()).collect();
     assert!(matches!(&read[..3], [Body::Segment(_), Body::Start(_), Body::Config(_)]), "{read:?}");
     assert_eq!(read[4..10], bodies);
-    assert_eq!(read[10], Body::Stop(StopRecord { reason: "SIGTERM".to_owned() }));
+    // The last segment: the whole state, and the stop.
+    assert!(matches!(&read[10..13], [Body::Segment(_), Body::Config(_), Body::Snapshot(_)]), "{read:?}");
+    assert_eq!(read[13..], [Body::Stop(StopRecord { reason: "SIGTERM".to_owned() })]);
     assert!(records[3..10].iter().all(|record| record.group.as_deref() == Some("Übersee \"1\"")));
     assert_eq!(records[3].at, at(11));
     assert!(folder.recover().unwrap().stopped);
@@ -954,6 +956,32 @@ fn what_another_version_wrote_is_an_error_and_not_skipped() {
 }
 
 #[test]
+fn where_another_version_decided_otherwise_the_way_out_is_said() {
+    let (folder, _) = small("upgrade");
+    forge(&folder.newest(), |line| {
+        line.replace("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")
+            .replace("\"outcome\":\"DOWN\"", "\"outcome\":\"DEGRADED\"")
+    });
+    let error = folder.recover().unwrap_err();
+    let expected = "version 0.0.9 wrote it, this is 0.1.0: start that one and stop it, then this one";
+    assert!(damage(&error).what.ends_with(expected), "{error}");
+}
+
+#[test]
+fn after_a_stop_no_decision_of_the_last_run_is_followed() {
+    let (folder, state) = small("stopped");
+    let (journal, recovered) = folder.open();
+    let desk = Desk::recovered("main", &journal.handle(), &recovered, 1);
+    assert_eq!(recovered.groups["main"].snapshot, state);
+    journal.close(at(9), "SIGTERM").unwrap();
+    let newest = fs::read_to_string(folder.newest()).unwrap();
+    let kinds: Vec<_> =
+        newest.lines().map(|line| line.split("\"kind\":\"").nth(1).unwrap().split('"').next().unwrap()).collect();
+    assert_eq!(kinds, ["segment", "config", "snapshot", "stop"]);
+    assert_eq!(folder.recover().unwrap().groups["main"].snapshot, desk.snapshot());
+}
+
+#[test]
 fn only_one_process_writes_and_the_other_is_told_which() {
     let folder = Folder::new("lock");
     let (journal, _) = folder.open();
@@ -1388,6 +1416,32 @@ fn an_export_replays_to_the_recorded_answers_across_restarts() {
     export(&folder.0, "main", Some(10), |line| some.push(line.clone())).unwrap();
     assert_eq!(some[..], exported[..some.len()]);
     assert!(!export(&folder.0, "nobody", None, |_| panic!("a line")).unwrap());
+}
+
+#[test]
+fn an_export_goes_on_over_a_restart_whose_snapshot_was_written_a_little_later() {
+    let (folder, _) = small("later");
+    let (journal, recovered) = folder.open();
+    let group = &recovered.groups["main"];
+    let policy = new_engine().policy().clone();
+    let engine = Engine::restore(policy, group.snapshot.clone(), at(3), RestartKind::Monitor).unwrap();
+    let mut desk = Desk { name: "main".into(), engine, journal: journal.handle(), now: 450 };
+    desk.append(desk.config());
+    desk.append(Body::Snapshot(Box::new(Checkpoint::of(desk.snapshot()))));
+    (0..3).for_each(|_| desk.probe("east", true));
+    // On either side of the cooldown of 500 ms, which the switch began 20 ms before the restart.
+    for now in [472, 473] {
+        desk.now = now;
+        let failback = Input::Evaluate(Evaluation::Failback, FenceClaim::None);
+        desk.decide(failback).unwrap();
+    }
+    drop(journal);
+    let exported = folder.exported("main");
+    let answers: Vec<_> = exported.iter().filter_map(|line| line.answer.as_ref()).collect();
+    assert_eq!(replay_alike(&exported), answers.len());
+    assert!(exported[1].line.starts_with("{\"config\":{") && exported[1].line.contains("east.example"));
+    let outcomes: Vec<_> = answers.iter().rev().take(2).map(|answer| &*answer.outcome).collect();
+    assert_eq!(outcomes, ["FENCE_REQUIRED", "COOLDOWN_ACTIVE"]);
 }
 
 #[test]

@@ -90,6 +90,23 @@ impl Event<'_> {
     }
 }
 
+fn failback_window(policy: &Policy) -> u64 {
+    Timestamp::from_elapsed(policy.settings().failback_window).as_nanos()
+}
+
+/// By how much everything in `left` must have aged to become `snapshot`; `None` if that is not all that differs.
+fn aged_by(left: &Snapshot, snapshot: &Snapshot, window: u64) -> Option<u64> {
+    let age = match (left.last_switch_age, snapshot.last_switch_age) {
+        (Some(before), Some(after)) => after.checked_sub(before)?,
+        _ => 0,
+    };
+    let mut aged = left.clone();
+    aged.last_switch_age = left.last_switch_age.map(|before| before.saturating_add(age));
+    let failbacks = left.failback_ages.iter().map(|before| before.saturating_add(age));
+    aged.failback_ages = failbacks.filter(|age| *age <= window).collect();
+    (aged == *snapshot).then_some(age)
+}
+
 fn max_health_age(policy: &Policy) -> u64 {
     Timestamp::from_elapsed(policy.settings().max_health_age).as_nanos()
 }
@@ -159,6 +176,11 @@ impl Walk<'_> {
         if in_head && self.clock.is_some() {
             return Ok(());
         }
+        // The same configuration and the same state: a scenario says so by a restart of the monitor.
+        let goes_on = left.filter(|_| self.config == group.config.line).and_then(|(left, ran_on)| {
+            let age = aged_by(&left, &group.snapshot(), failback_window(group.policy()))?;
+            Some((age, ran_on))
+        });
         match (&record.body, self.clock.as_mut()) {
             (Body::Config(config), _) if !known && !in_head => {
                 self.clock = Some(FileClock::starting(record.at, 0));
@@ -167,14 +189,13 @@ impl Walk<'_> {
             }
             // What it leads to is said by the snapshot that follows.
             (Body::Config(_), _) => {}
-            // The same configuration and the same state: a scenario says so by a restart of the monitor.
-            (Body::Snapshot(_), Some(clock))
-                if self.config == group.config.line
-                    && left.as_ref().is_some_and(|(left, _)| *left == group.snapshot()) =>
-            {
-                let ran_on = left.is_some_and(|(_, ran_on)| ran_on);
-                let at = if ran_on { clock.advance(record.at) } else { clock.now };
-                *clock = FileClock::starting(record.at, at);
+            (Body::Snapshot(_), Some(clock)) if goes_on.is_some() => {
+                let (age, ran_on) = goes_on.unwrap_or_default();
+                // The engine was restored so long before its snapshot was written down.
+                let restored = Timestamp::from_nanos(record.at.as_nanos().saturating_sub(age));
+                let at = if ran_on { clock.advance(restored) } else { clock.now };
+                *clock = FileClock::starting(restored, at);
+                clock.advance(record.at);
                 take(&Event::Step { at, verb: &Verb::Restart(RestartKind::Monitor), answer: None });
             }
             (Body::Snapshot(_), _) if !in_head => self.begin(record, take),

@@ -73,6 +73,8 @@ pub(super) struct Run {
     pub(super) at: Timestamp,
     /// Hash of its configuration.
     pub(super) config_hash: String,
+    /// Version of the crate that wrote it.
+    version: String,
     /// Whether its last record is `stop`.
     pub(super) stopped: bool,
 }
@@ -156,12 +158,25 @@ impl Mirror {
     /// # Errors
     /// It contradicts what came before, in words.
     pub(super) fn follow(&mut self, record: &Record) -> Result<(), String> {
-        let answer = self.take(record.seq, record.at, record.group.as_deref(), &record.body)?;
+        let answer = self.take(record.seq, record.at, record.group.as_deref(), &record.body);
+        let answer = answer.map_err(|what| self.by_another_version(what))?;
         match (&record.body, answer) {
             (Body::Input { answer: recorded, .. }, Some(computed)) if *recorded != computed => {
                 Err(format!("the engine answers \"{computed}\" to this input; the record says \"{recorded}\""))
             }
             _ => Ok(()),
+        }
+        .map_err(|what| self.by_another_version(what))
+    }
+
+    /// An engine of another version may decide otherwise, which is no fault of the disk.
+    fn by_another_version(&self, what: String) -> String {
+        let ours = env!("CARGO_PKG_VERSION");
+        match &self.run {
+            Some(Run { version, .. }) if version != ours => {
+                format!("{what}; version {version} wrote it, this is {ours}: start that one and stop it, then this one")
+            }
+            _ => what,
         }
     }
 
@@ -186,8 +201,8 @@ impl Mirror {
             for group in self.groups.values_mut() {
                 group.sleep();
             }
-            let config_hash = start.config_hash.clone();
-            self.run = Some(Run { start: seq, at, config_hash, stopped: false });
+            let (config_hash, version) = (start.config_hash.clone(), start.version.clone());
+            self.run = Some(Run { start: seq, at, config_hash, version, stopped: false });
             return Ok(None);
         }
         let run = self.run.as_mut().ok_or("a record before the first \"start\"")?;
@@ -224,8 +239,8 @@ impl Mirror {
         let known = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
         let load = self.run.is_none() && self.groups.is_empty();
         if load && segment.run > 0 {
-            let config_hash = segment.config_hash.clone();
-            self.run = Some(Run { start: segment.run, at, config_hash, stopped: false });
+            let (config_hash, version) = (segment.config_hash.clone(), segment.version.clone());
+            self.run = Some(Run { start: segment.run, at, config_hash, version, stopped: false });
         }
         if !load && segment.groups != known {
             return Err(format!("{} groups at the head of the segment; {known} are known", segment.groups));
@@ -299,6 +314,10 @@ impl Group {
             *age = Aged { carried: age.age(self.at), since: Timestamp::ZERO };
         }
         self.at = Timestamp::ZERO;
+    }
+
+    pub(super) const fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// The engine's snapshot as of the last record.

@@ -27,7 +27,8 @@
 //!
 //! A segment begins with a `segment` record, then a `config` and a `snapshot` of each group: everything that older
 //! segments have to say about the present. So a segment can be read alone, and older ones may go. A segment gets its
-//! name when its head is on disk: there is none with half a head.
+//! name when its head is on disk: there is none with half a head. A supervisor that stops begins one more, so that the
+//! next one, which may be of another version, need not follow any decision of this one to know the state.
 //!
 //! `input` records hold the very lines that replay reads. The journal keeps an engine of its own per group, tells it
 //! the same, and checks that it answers the same: what is written is known to replay.
@@ -175,7 +176,7 @@ impl Journal {
         mut storage: Box<dyn Storage>,
     ) -> Result<(Self, Recovered), OpenError> {
         let folder = options.folder.clone();
-        fs::create_dir_all(&folder).map_err(|error| ReadError::io(&folder, error))?;
+        segment::make_folder(&folder).map_err(|error| ReadError::io(&folder, error))?;
         let lock = lock(&folder)?;
         let (mirror, scan) = read::follow(&folder, options.follow)?;
         let recovered = Recovered::of(&mirror, &scan);
@@ -212,7 +213,7 @@ impl Journal {
         self.handle.clone()
     }
 
-    /// Appends a `stop` record, puts everything on disk, and lets go of the folder. Blocks for as long as that takes.
+    /// Begins a segment, appends a `stop` record, puts everything on disk, and lets go of the folder. Blocks for as long as that takes.
     ///
     /// # Errors
     /// The journal failed, now or before.

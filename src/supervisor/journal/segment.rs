@@ -31,6 +31,17 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Seq>> {
     Ok(found)
 }
 
+/// Makes the folder if it is not there, with its name on disk: a journal that a power cut takes away as a whole would
+/// take every decision with it.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder)?;
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
 /// Everything in `folder` that has a name in UTF-8.
 pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     match fs::read_dir(folder) {

@@ -121,7 +121,9 @@ impl Writer {
 
     /// Takes one record: follows it and makes its line. Nothing is written yet.
     pub(super) fn push(&mut self, entry: Entry, wall: u64) -> Result<Seq, JournalFailed> {
-        if self.is_full() {
+        // A supervisor that stops leaves everything in a head, so that the next one, which may be of another version,
+        // follows no record to know the state.
+        if self.is_full() || matches!(entry.body, Body::Stop(_)) {
             self.write()?;
             self.rotate(wall)?;
         }
@@ -365,7 +367,7 @@ impl JournalHandle {
 
     /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`].
     ///
-    /// Does no I/O. If [`LONGEST_QUEUE`] observations wait already, waits until there is room; a task awaits
+    /// Does no I/O, and no system call but to wake a writer that had nothing to do. If [`LONGEST_QUEUE`] observations wait already, waits until there is room; a task awaits
     /// [`room`](Self::room) first.
     ///
     /// # Errors
