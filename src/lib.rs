@@ -54,15 +54,20 @@
 //! - [`manager`]: the engine shared between threads; probes run outside its lock, panics are failures.
 //! - [`path`]: what the order path reads: endpoint, epoch and order flow in one atomic word.
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
+//! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
+//!   control and status. The binary runs it beside a gateway in any language.
 //!
 //! # Features
 //!
-//! None by default. `scenario` adds the scenario format (`serde_json`); `cli` adds the binary. A feature adds items;
-//! it never changes how existing items behave.
+//! None by default. `scenario` adds the scenario format (`serde_json`); `supervisor` adds everything with effects
+//! (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never changes how existing
+//! items behave.
 
 pub mod engine;
 pub mod manager;
 pub mod path;
+#[cfg(doctest)]
+mod readme;
 #[cfg(feature = "scenario")]
 pub mod scenario;
 #[cfg(feature = "supervisor")]

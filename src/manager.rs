@@ -1,9 +1,9 @@
 //! The engine for several threads: probes run outside the lock, the order path reads without one.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -20,6 +20,9 @@ use crate::path::{self, ActivePath, Path, PathPublisher, PathReader};
 
 /// The longest failure text that is kept, in bytes; a longer one is cut.
 pub const LONGEST_ERROR: usize = 1024;
+
+/// How many sources of an error are looked at: a chain may have no end.
+const LONGEST_CHAIN: usize = 64;
 
 /// Exercises one endpoint the way orders would use it. Closures `Fn(&Endpoint) -> Result<(), ProbeError>` are probes.
 ///
@@ -58,26 +61,39 @@ impl ProbeError {
     pub fn failed(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Failed(text.into())
     }
+
+    /// What `error` and its sources say, with the kind of each [`std::io::Error`]; [`ProbeError::Aborted`] if one of
+    /// them is [`ProbeAborted`]. `?` does this by itself, but for a `Box<dyn Error>`, which is no [`Error`]:
+    /// `.map_err(|error| ProbeError::caused_by(&*error))`.
+    #[must_use]
+    pub fn caused_by(error: &(dyn Error + 'static)) -> Self {
+        let mut text = String::new();
+        for cause in std::iter::successors(Some(error), |error| (*error).source()).take(LONGEST_CHAIN) {
+            let io = cause.downcast_ref::<io::Error>();
+            // What an `io::Error` wraps is not among its sources.
+            let wraps_abort = io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<ProbeAborted>());
+            if wraps_abort || cause.is::<ProbeAborted>() {
+                return Self::Aborted;
+            }
+            if text.len() > LONGEST_ERROR {
+                continue;
+            }
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            if let Some(io) = io {
+                // The kind is what an operator looks for; the message may be the platform's.
+                text.push_str(&format!("{:?}: ", io.kind()));
+            }
+            text.push_str(&cause.to_string());
+        }
+        Self::Failed(Cow::Owned(text))
+    }
 }
 
 impl<E: Error + 'static> From<E> for ProbeError {
     fn from(error: E) -> Self {
-        if (&error as &dyn Any).is::<ProbeAborted>() {
-            return Self::Aborted;
-        }
-        let mut text = String::new();
-        if let Some(error) = (&error as &dyn Any).downcast_ref::<std::io::Error>() {
-            // The kind is what an operator looks for; the message may be the platform's.
-            text = format!("{:?}: ", error.kind());
-        }
-        text.push_str(&error.to_string());
-        let mut source = error.source();
-        while let Some(cause) = source.filter(|_| text.len() < LONGEST_ERROR) {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self::Failed(Cow::Owned(text))
+        Self::caused_by(&error)
     }
 }
 
@@ -101,7 +117,7 @@ pub enum ProbeFault {
 
 /// Where the manager gets its time from.
 pub trait Clock: Send + Sync {
-    /// Now, on a clock that the wall clock cannot move.
+    /// Now, on a clock that the wall clock cannot move. It is read under the manager's lock.
     fn now(&self) -> Timestamp;
 }
 
@@ -181,11 +197,18 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// The result was not counted: the probe was aborted, the address changed meanwhile, or the endpoint is unknown.
     pub fn probe(&self, endpoint: EndpointId) -> Result<HealthChange, ProbeFault> {
-        let probed = self
-            .read(|engine, _| engine.endpoint(endpoint).cloned())
-            .ok_or_else(|| EngineError::UnknownEndpoint { endpoint: format!("#{}", endpoint.index()) })?;
-        let result = run(&self.probe, &probed)?;
-        self.record(endpoint, result, Some(&probed))
+        let Some(probed) = self.peek(|engine| engine.endpoint(endpoint).cloned()) else {
+            let refusal = EngineError::UnknownEndpoint { endpoint: format!("#{}", endpoint.index()) };
+            report_refusal("probe", About::default(), refusal.code(), &refusal);
+            return Err(refusal.into());
+        };
+        match run(&self.probe, &probed) {
+            Ok(result) => self.record(endpoint, result, Some(&probed)),
+            Err(aborted) => {
+                debug!(endpoint = probed.name, "probe aborted");
+                Err(aborted.into())
+            }
+        }
     }
 
     /// Counts a result that was had in another way.
@@ -202,16 +225,29 @@ impl<P: Probe, C: Clock> Manager<P, C> {
         result: ProbeResult,
         probed: Option<&Endpoint>,
     ) -> Result<HealthChange, ProbeFault> {
-        let change = self.change(|engine, now| {
-            let now_called = engine.endpoint(id);
-            if let Some((was, is)) = probed.zip(now_called).filter(|(was, is)| !was.same_address(is)) {
-                trace!(endpoint = was.name, url = is.url, "result of an old address dropped");
+        let result = shortened(result);
+        let answer = self.change(|engine, now| {
+            let moved = |was: &&Endpoint| engine.endpoint(id).is_some_and(|is| !was.same_address(is));
+            if let Some(was) = probed.filter(moved) {
                 return Err(ProbeFault::Outdated { endpoint: was.name.clone() });
             }
-            Ok(engine.record_probe(now, id, result)?)
-        })?;
-        self.report_health(id, change);
-        Ok(change)
+            let change = engine.record_probe(now, id, result)?;
+            Ok((change, StateChange::since(change.from, engine, id)))
+        });
+        match answer {
+            Ok((change, told)) => {
+                told.iter().for_each(StateChange::report);
+                Ok(change)
+            }
+            Err(fault) => {
+                if let ProbeFault::Refused(refusal) = &fault {
+                    report_refusal("probe", About::default(), refusal.code(), refusal);
+                } else {
+                    debug!(error = %fault, "result dropped");
+                }
+                Err(fault)
+            }
+        }
     }
 
     /// [`Engine::evaluate_failover`] now.
@@ -251,7 +287,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn fence_started(&self, epoch: u64) -> Result<OrderFlow, EngineError> {
-        self.order("fence_started", |engine, _| engine.fence_started(epoch))
+        self.order("fence_started", About::epoch(epoch), |engine, _| engine.fence_started(epoch))
     }
 
     /// [`Engine::switch_failed`].
@@ -259,7 +295,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn switch_failed(&self, epoch: u64) -> Result<OrderFlow, EngineError> {
-        self.order("switch_failed", |engine, _| engine.switch_failed(epoch))
+        self.order("switch_failed", About::epoch(epoch), |engine, _| engine.switch_failed(epoch))
     }
 
     /// [`Engine::confirm_reconciled`] now.
@@ -267,13 +303,15 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn confirm_reconciled(&self, epoch: u64) -> Result<OrderFlow, EngineError> {
-        self.order("reconciled", |engine, now| engine.confirm_reconciled(now, epoch))
+        self.order("reconciled", About::epoch(epoch), |engine, now| engine.confirm_reconciled(now, epoch))
     }
 
     /// [`Engine::halt`].
     pub fn halt(&self, order: HaltOrder) -> OrderFlow {
-        error!(code = order.code(), text = order.text(), "trading halt ordered");
-        self.change(|engine, _| engine.halt(order))
+        let words = order.clone();
+        let flow = self.change(|engine, _| engine.halt(order));
+        error!(code = words.code(), text = words.text(), "trading halt ordered");
+        flow
     }
 
     /// [`Engine::resume`].
@@ -281,7 +319,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn resume(&self) -> Result<OrderFlow, EngineError> {
-        self.order("resume", |engine, _| engine.resume())
+        self.order("resume", About::default(), |engine, _| engine.resume())
     }
 
     /// [`Engine::register`].
@@ -289,7 +327,8 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn register(&self, endpoint: Endpoint) -> Result<EndpointId, EngineError> {
-        self.order("register", |engine, _| engine.register(endpoint))
+        let name = endpoint.name.clone();
+        self.order("register", About::endpoint(&name), |engine, _| engine.register(endpoint))
     }
 
     /// [`Engine::update_endpoint`].
@@ -297,7 +336,13 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn update_endpoint(&self, name: &str, update: EndpointUpdate) -> Result<(), EngineError> {
-        self.order("update", |engine, _| engine.update_endpoint(name, update))
+        let told = self.order("update", About::endpoint(name), |engine, _| {
+            let before = engine.id(name.trim()).ok().and_then(|id| Some((id, engine.health(id)?.state())));
+            engine.update_endpoint(name, update)?;
+            Ok(before.and_then(|(id, state)| StateChange::since(state, engine, id)))
+        })?;
+        told.iter().for_each(StateChange::report);
+        Ok(())
     }
 
     /// [`Engine::set_maintenance`].
@@ -305,7 +350,8 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn set_maintenance(&self, name: &str, on: bool) -> Result<(), EngineError> {
-        self.order("maintenance", |engine, _| engine.set_maintenance(name, on))
+        let input = if on { "maintenance on" } else { "maintenance off" };
+        self.order(input, About::endpoint(name), |engine, _| engine.set_maintenance(name, on))
     }
 
     /// [`Engine::validate_configuration`].
@@ -313,7 +359,11 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     /// # Errors
     /// As there.
     pub fn validate_configuration(&self) -> Result<(), ConfigurationError> {
-        self.read(|engine, _| engine.validate_configuration())
+        let answer = self.peek(Engine::validate_configuration);
+        if let Err(refusal) = &answer {
+            report_refusal("validate", About::default(), refusal.code(), refusal);
+        }
+        answer
     }
 
     /// [`Engine::snapshot`] now.
@@ -321,10 +371,15 @@ impl<P: Probe, C: Clock> Manager<P, C> {
         self.read(Engine::snapshot)
     }
 
-    /// Looks at the engine, at one moment, under the lock: keep it short.
+    /// Looks at the engine, at one moment, under the lock: keep it short, and do not call the manager in it.
     pub fn read<T>(&self, look: impl FnOnce(&Engine, Timestamp) -> T) -> T {
         let state = self.state.lock();
         look(&state.engine, self.clock.now())
+    }
+
+    /// What time has no part in.
+    fn peek<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
+        look(&self.state.lock().engine)
     }
 
     /// The active endpoint and its epoch: one atomic load, never torn.
@@ -396,7 +451,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
         });
         match &answer {
             Ok(decision) => self.report_decision(evaluation, decision),
-            Err(refusal) => report_refusal(evaluation, refusal),
+            Err(refusal) => report_refusal(evaluation, About::default(), refusal.code(), refusal),
         }
         answer
     }
@@ -404,29 +459,15 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     fn order<T>(
         &self,
         input: &'static str,
+        about: About<'_>,
         take: impl FnOnce(&mut Engine, Timestamp) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let answer = self.change(take);
         match &answer {
-            Ok(_) => info!(input, "taken"),
-            Err(refusal) => report_refusal(input, refusal),
+            Ok(_) => info!(input, endpoint = about.endpoint, epoch = about.epoch, "taken"),
+            Err(refusal) => report_refusal(input, about, refusal.code(), refusal),
         }
         answer
-    }
-
-    fn report_health(&self, id: EndpointId, change: HealthChange) {
-        let HealthChange { from, to, .. } = change;
-        if from == to {
-            return;
-        }
-        let endpoint = self.name(id);
-        let error = self.read(|engine, _| {
-            engine.health(id).and_then(|health| health.last_probe_error()).unwrap_or_default().to_owned()
-        });
-        match to {
-            EndpointState::Down => warn!(endpoint, %from, %to, error, "endpoint state changed"),
-            _ => info!(endpoint, %from, %to, error, "endpoint state changed"),
-        }
     }
 
     fn report_decision(&self, evaluation: &'static str, decision: &FailoverDecision) {
@@ -470,7 +511,7 @@ impl<P: Probe, C: Clock> Manager<P, C> {
 
     fn name(&self, id: EndpointId) -> String {
         // Endpoints are never removed or renamed, so looking later finds the same name.
-        self.read(|engine, _| engine.endpoint(id).map_or_else(String::new, |endpoint| endpoint.name.clone()))
+        self.peek(|engine| engine.endpoint(id).map_or_else(String::new, |endpoint| endpoint.name.clone()))
     }
 }
 
@@ -480,8 +521,51 @@ impl<P, C> fmt::Debug for Manager<P, C> {
     }
 }
 
-fn report_refusal(input: &'static str, refusal: &EngineError) {
-    warn!(input, code = refusal.code(), error = %refusal, "refused");
+/// What an input is about, for whoever reads the events.
+#[derive(Clone, Copy, Debug, Default)]
+struct About<'a> {
+    endpoint: Option<&'a str>,
+    epoch: Option<u64>,
+}
+
+impl<'a> About<'a> {
+    fn endpoint(name: &'a str) -> Self {
+        Self { endpoint: Some(name), epoch: None }
+    }
+
+    fn epoch(epoch: u64) -> Self {
+        Self { endpoint: None, epoch: Some(epoch) }
+    }
+}
+
+/// A change of an endpoint's state in full, put together under the lock: a moment later, its error may be another's.
+#[derive(Debug)]
+struct StateChange {
+    endpoint: String,
+    from: EndpointState,
+    to: EndpointState,
+    error: Option<String>,
+}
+
+impl StateChange {
+    fn since(from: EndpointState, engine: &Engine, id: EndpointId) -> Option<Self> {
+        let health = engine.health(id).filter(|health| health.state() != from)?;
+        let endpoint = engine.endpoint(id)?.name.clone();
+        Some(Self { endpoint, from, to: health.state(), error: health.last_probe_error().map(str::to_owned) })
+    }
+
+    fn report(&self) {
+        let Self { endpoint, from, to, error } = self;
+        let (from, to) = (from.name(), to.name());
+        match self.to {
+            EndpointState::Down => warn!(endpoint, from, to, error, "endpoint state changed"),
+            _ => info!(endpoint, from, to, error, "endpoint state changed"),
+        }
+    }
+}
+
+fn report_refusal(input: &'static str, about: About<'_>, code: &'static str, refusal: &dyn fmt::Display) {
+    warn!(input, endpoint = about.endpoint, epoch = about.epoch, code, error = %refusal, "refused");
 }
 
 /// Runs a probe so that whatever it does ends as a result, unless it was aborted.
@@ -489,24 +573,30 @@ fn run(probe: &impl Probe, endpoint: &Endpoint) -> Result<ProbeResult, ProbeAbor
     // The probe's own state may be torn by its panic; the engine's is not reachable from it.
     match catch_unwind(AssertUnwindSafe(|| probe.probe(endpoint))) {
         Ok(Ok(())) => Ok(ProbeResult::Success),
-        Ok(Err(ProbeError::Failed(text))) => Ok(ProbeResult::Failure(shortened(text))),
+        Ok(Err(ProbeError::Failed(text))) => Ok(ProbeResult::Failure(text)),
         Ok(Err(ProbeError::Aborted)) => Err(ProbeAborted),
         Err(payload) if payload.is::<ProbeAborted>() => Err(ProbeAborted),
         Err(payload) => {
             let text = payload.downcast_ref::<&str>().copied();
             let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            let result = ProbeResult::panicked(&shortened(text.unwrap_or("not a text").to_owned().into()));
+            let result = ProbeResult::panicked(text.unwrap_or("not a text"));
             // Dropping a payload may panic again; that panic is the probe's too.
-            let dropped = catch_unwind(AssertUnwindSafe(move || drop(payload)));
-            Ok(if dropped.is_ok() { result } else { ProbeResult::panicked("its payload panicked when dropped") })
+            let Err(next) = catch_unwind(AssertUnwindSafe(move || drop(payload))) else { return Ok(result) };
+            // And so may dropping what it panicked with then, without end: the second one is leaked.
+            std::mem::forget(next);
+            Ok(ProbeResult::panicked("its payload panicked when dropped"))
         }
     }
 }
 
-fn shortened(text: Cow<'static, str>) -> Cow<'static, str> {
-    if text.len() <= LONGEST_ERROR {
-        return text;
+/// `result` with a text of at most [`LONGEST_ERROR`] bytes.
+fn shortened(result: ProbeResult) -> ProbeResult {
+    const CUT: &str = "...";
+    match result {
+        ProbeResult::Failure(text) if text.len() > LONGEST_ERROR => {
+            let end = (0..=LONGEST_ERROR - CUT.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            ProbeResult::Failure(Cow::Owned(format!("{}{CUT}", text.get(..end).unwrap_or_default())))
+        }
+        short => short,
     }
-    let end = (0..=LONGEST_ERROR).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default()))
 }

@@ -118,12 +118,14 @@ impl Path {
     }
 }
 
-/// The published path with its circumstances.
+/// The published path with its circumstances. While a change is being published it may still tell of the path before:
+/// decide about orders by [`PathReader::path`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathDetails {
     /// The path.
     pub path: Path,
-    /// When it became so, on the manager's clock.
+    /// When endpoint, epoch and order flow became so, on the manager's clock. Whether a halt allows cancels follows
+    /// the health of the active path, and may have changed since.
     pub since: Timestamp,
     /// The reason of the decision that made it so; `None` where no decision did (a probe that opened flow, a
     /// reconciliation, a halt).
@@ -142,7 +144,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct PathPublisher {
     shared: Arc<Shared>,
-    published: u64,
+    published: PathDetails,
     version: u64,
 }
 
@@ -157,23 +159,28 @@ pub(crate) fn publish(path: Path, since: Timestamp) -> (PathPublisher, PathReade
     let slot = || [AtomicU64::new(path.0), AtomicU64::new(since.as_nanos()), AtomicU64::new(0)];
     let shared =
         Arc::new(Shared { word: AtomicU64::new(path.0), version: AtomicU64::new(0), details: [slot(), slot()] });
-    (PathPublisher { shared: Arc::clone(&shared), published: path.0, version: 0 }, PathReader { shared })
+    let published = PathDetails { path, since, reason: None };
+    (PathPublisher { shared: Arc::clone(&shared), published, version: 0 }, PathReader { shared })
 }
 
 impl PathPublisher {
     /// Publishes `path` if it differs from what is published.
     #[inline]
     pub(crate) fn publish(&mut self, path: Path, now: Timestamp, reason: Option<Reason>) {
-        if path.0 == self.published {
+        let changed = path.0 ^ self.published.path.0;
+        if changed == 0 {
             return;
         }
-        self.published = path.0;
+        // Cancels come and go with the probes of a halted path; they must not hide since when and why it is halted.
+        let PathDetails { since, reason: known, .. } = self.published;
+        let (since, reason) = if changed == CANCELS { (since, known) } else { (now, reason) };
+        self.published = PathDetails { path, since, reason };
         self.shared.word.store(path.0, Ordering::Release);
         self.version = self.version.wrapping_add(1);
         // A reader that sees any of the values below must also see the version that was published before them, and
         // with it that the slot it is reading is not the latest any more.
         fence(Ordering::Release);
-        let values = [path.0, now.as_nanos(), encode(reason)];
+        let values = [path.0, since.as_nanos(), encode(reason)];
         for (slot, value) in self.shared.slot(self.version).iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
         }
@@ -304,5 +311,148 @@ mod tests {
             assert_eq!(decode(encode(reason)), reason);
         }
         assert_eq!(decode(u64::MAX), None);
+    }
+}
+
+/// Every interleaving of the publisher and its readers, as far as the memory model lets them differ:
+/// `RUSTFLAGS="--cfg loom" cargo test --release --lib path::`
+#[cfg(all(test, loom))]
+mod interleavings {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc as Shelf, Mutex};
+
+    use loom::thread;
+
+    use super::*;
+
+    const HALTED: u64 = 3;
+
+    /// What is published in `epoch`: every part of it follows from the epoch, so that a mixture of two shows.
+    fn published(epoch: u64) -> PathDetails {
+        let flow = if epoch == HALTED { FLOW_NO_TARGET } else { FLOW_OPEN };
+        PathDetails {
+            path: Path(epoch << EPOCH_SHIFT | flow << FLOW_SHIFT | (epoch + 100)),
+            since: Timestamp::from_nanos(epoch * 1_000),
+            reason: Reason::ALL.get(epoch as usize).copied().filter(|_| epoch > 1),
+        }
+    }
+
+    fn epoch(path: Path) -> u64 {
+        let epoch = path.active().unwrap().epoch.get();
+        assert_eq!(path, published(epoch).path, "torn");
+        epoch
+    }
+
+    fn epoch_of_details(reader: &PathReader) -> u64 {
+        let details = reader.details();
+        let epoch = epoch(details.path);
+        assert_eq!(details, published(epoch), "a mixture");
+        epoch
+    }
+
+    /// Every interleaving; or, where there are too many, those in which threads are interrupted at most
+    /// `interruptions` times.
+    fn interleave(interruptions: impl Into<Option<usize>>, model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = interruptions.into();
+        builder.check(model);
+    }
+
+    /// Publishes the epochs 2 to `last` on another thread while `read` runs on this one. Returns all that was ever
+    /// read, which shows that the interleavings that matter were among those that were tried.
+    fn while_publishing<T: Ord + Send + 'static>(
+        last: u64,
+        interruptions: impl Into<Option<usize>>,
+        read: impl Fn(&PathReader) -> T + Send + Sync + 'static,
+    ) -> BTreeSet<T> {
+        let readings = Shelf::new(Mutex::new(BTreeSet::new()));
+        let shelf = Shelf::clone(&readings);
+        interleave(interruptions, move || {
+            let PathDetails { path, since, .. } = published(1);
+            let (mut publisher, reader) = publish(path, since);
+            let writer = thread::spawn(move || {
+                for PathDetails { path, since, reason } in (2..=last).map(published) {
+                    publisher.publish(path, since, reason);
+                }
+            });
+            shelf.lock().unwrap().insert(read(&reader));
+            writer.join().unwrap();
+            assert_eq!(epoch(reader.path()), last, "what was published last is what there is to read");
+            assert_eq!(epoch_of_details(&reader), last);
+        });
+        std::mem::take(&mut readings.lock().unwrap())
+    }
+
+    /// All triples of epochs up to `last` that never go back.
+    fn rising(last: u64) -> BTreeSet<[u64; 3]> {
+        let from = move |least: u64| least..=last;
+        from(1).flat_map(|a| from(a).flat_map(move |b| from(b).map(move |c| [a, b, c]))).collect()
+    }
+
+    #[test]
+    fn endpoint_and_epoch_are_never_torn_and_epochs_never_go_back() {
+        let read = |reader: &PathReader| [(); 3].map(|()| epoch(reader.path()));
+        assert_eq!(while_publishing(4, None, read), rising(4));
+    }
+
+    #[test]
+    fn details_never_mix_two_publications() {
+        // Three publications, so that the slot that is filled first is filled again.
+        assert_eq!(while_publishing(4, None, epoch_of_details), BTreeSet::from([1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn details_never_go_back_and_the_path_is_never_behind_them() {
+        let read = |reader: &PathReader| [epoch_of_details(reader), epoch_of_details(reader), epoch(reader.path())];
+        assert_eq!(while_publishing(3, 3, read), rising(3));
+    }
+
+    #[test]
+    fn whoever_knows_of_a_halt_reads_it() {
+        let read = |reader: &PathReader| {
+            let known = reader.details().path.must_halt() || reader.must_halt();
+            let path = reader.path();
+            (known, path.must_halt() && path.open().is_none())
+        };
+        let readings = while_publishing(HALTED, None, read);
+        assert_eq!(readings, BTreeSet::from([(false, false), (false, true), (true, true)]));
+    }
+
+    #[test]
+    fn what_was_done_before_flow_opened_is_visible_to_whoever_sees_it_open() {
+        interleave(None, || {
+            let PathDetails { path, since, .. } = published(1);
+            let (mut publisher, reader) = publish(path, since);
+            let transport = Arc::new(AtomicU64::new(1));
+            let moved = Arc::clone(&transport);
+            let writer = thread::spawn(move || {
+                moved.store(2, Ordering::Relaxed);
+                let PathDetails { path, since, reason } = published(2);
+                publisher.publish(path, since, reason);
+            });
+            let open = reader.path().open().unwrap().epoch.get();
+            assert!(transport.load(Ordering::Relaxed) >= open, "flow is open on a path that is not connected");
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_readers_do_not_disturb_each_other() {
+        interleave(2, || {
+            let PathDetails { path, since, .. } = published(1);
+            let (mut publisher, reader) = publish(path, since);
+            let readers = [reader.clone(), reader].map(|reader| {
+                thread::spawn(move || {
+                    let details = epoch_of_details(&reader);
+                    assert!(details <= epoch(reader.path()));
+                })
+            });
+            for PathDetails { path, since, reason } in (2..=3).map(published) {
+                publisher.publish(path, since, reason);
+            }
+            for reader in readers {
+                reader.join().unwrap();
+            }
+        });
     }
 }

@@ -1,6 +1,11 @@
 //! Each probe kind against each fault, with real sockets: so many slots, exactly so many results, all of one kind.
 
 #![cfg(feature = "supervisor")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test may look at the clock, wait and print"
+)]
 
 mod brokers;
 

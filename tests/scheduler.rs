@@ -1,6 +1,7 @@
 //! The slots on real threads, sockets and clocks. What is counted is slots; exact times are the unit tests' part.
 
 #![cfg(feature = "supervisor")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test may look at the clock and print")]
 
 mod brokers;
 
@@ -79,8 +80,18 @@ fn is_frozen(result: &SlotResult) -> bool {
     matches!(result.verdict, Verdict::NoEvidence { cause: NoEvidence::Frozen, .. })
 }
 
+/// The TCP sockets of this process. (Other descriptors are no measure: each test that waits for its turn has a runtime
+/// of its own already, which brings some.)
 fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("procfs").count()
+    let table = |name| std::fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
+    let inodes: std::collections::BTreeSet<String> = (table("tcp") + &table("tcp6"))
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(9).map(|inode| format!("socket:[{inode}]")))
+        .collect();
+    let open = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten();
+    open.filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok())
+        .filter(|target| target.to_str().is_some_and(|target| inodes.contains(target)))
+        .count()
 }
 
 /// The scheduler's threads.

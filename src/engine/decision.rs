@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoint::EndpointId;
 use super::fence::{Epoch, FenceOrder};
-use super::flow::OrderFlow;
+use super::flow::{Flow, OrderFlow};
 use super::health::EndpointState;
 use super::time::Timestamp;
 
@@ -67,11 +67,16 @@ pub struct FailoverDecision {
     pub active: EndpointId,
     /// Its epoch.
     pub epoch: Epoch,
-    /// Order flow after the call.
-    pub order_flow: OrderFlow,
+    pub(super) flow: Flow,
 }
 
 impl FailoverDecision {
+    /// Order flow after the call.
+    #[inline]
+    pub const fn order_flow(&self) -> OrderFlow {
+        self.flow.on(self.active, self.epoch)
+    }
+
     /// Whether trading must halt: exactly for NO_TARGET_AVAILABLE.
     #[inline]
     #[must_use]

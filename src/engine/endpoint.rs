@@ -224,8 +224,10 @@ impl Roster {
         })
     }
 
-    pub(super) fn rank(&self, id: EndpointId) -> Option<usize> {
-        self.rank.get(id.index()).map(|rank| usize::from(*rank))
+    /// The place of `id` in the order of preference; past its end if there is no such endpoint.
+    #[inline]
+    pub(super) fn rank(&self, id: EndpointId) -> usize {
+        self.rank.get(id.index()).map_or(usize::MAX, |rank| usize::from(*rank))
     }
 
     pub(super) fn at_rank(&self, rank: usize) -> Option<EndpointId> {

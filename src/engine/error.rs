@@ -206,6 +206,8 @@ impl EngineError {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn unknown_id(id: EndpointId) -> Self {
         Self::UnknownEndpoint { endpoint: format!("#{}", id.index()) }
     }

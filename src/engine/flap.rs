@@ -17,7 +17,9 @@ impl FlapLimiter {
     }
 
     pub(super) fn spend(&mut self, now: Timestamp, max: u32, window: u64) {
-        self.failbacks.push_back(Since::now(now));
+        // If the clock went back, no time has elapsed since the failback before; so the oldest stays the first one.
+        let before = self.failbacks.back().copied();
+        self.failbacks.push_back(before.map_or(Since::now(now), |before| before.followed_at(now)));
         while self.failbacks.len() > to_len(max) || self.failbacks.front().is_some_and(|f| f.age(now) > window) {
             self.failbacks.pop_front();
         }
@@ -60,6 +62,16 @@ mod tests {
         assert_eq!(limiter.suppressed_until(at(100), 2, 100), Some(Some(at(101))));
         assert_eq!(limiter.suppressed_until(at(101), 2, 100), None);
         assert_eq!(limiter.ages(at(101), 100).collect::<Vec<_>>(), [91]);
+    }
+
+    #[test]
+    fn a_failback_after_the_clock_went_back_is_never_older_than_the_one_before() {
+        let mut limiter = FlapLimiter::restored(at(1_000), &[5]);
+        limiter.spend(at(40), 3, 10_000);
+        limiter.spend(at(70), 3, 10_000);
+        assert_eq!(limiter.ages(at(70), 10_000).collect::<Vec<_>>(), [5, 0, 0]);
+        assert_eq!(limiter.ages(at(1_100), 10_000).collect::<Vec<_>>(), [105, 100, 100]);
+        assert_eq!(limiter.suppressed_until(at(1_100), 3, 100), None);
     }
 
     #[test]

@@ -103,10 +103,6 @@ impl HaltOrder {
     pub fn text(&self) -> &str {
         &self.text
     }
-
-    pub(super) fn class(&self) -> HaltCode {
-        if self.code == Self::OPERATOR { HaltCode::Operator } else { HaltCode::Caller }
-    }
 }
 
 /// What a gateway may want to do at the broker.
@@ -121,11 +117,6 @@ pub enum OrderAction {
 }
 
 impl OrderFlow {
-    pub(super) const STARTING: Self = Self::Hold { reason: HoldReason::Starting };
-    pub(super) const SWITCHING: Self = Self::Hold { reason: HoldReason::Switching };
-    pub(super) const RECONCILING: Self = Self::Hold { reason: HoldReason::Reconciling };
-    pub(super) const NO_TARGET: Self = Self::Halt { code: HaltCode::NoTargetAvailable };
-
     /// Whether trading must halt.
     #[inline]
     #[must_use]
@@ -144,13 +135,50 @@ impl OrderFlow {
             (Self::Hold { .. } | Self::Halt { .. }, _) => false,
         }
     }
+}
+
+/// [`OrderFlow`] as the engine keeps it: OPEN names no path, because it can only ever be the active one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Open,
+    Starting,
+    Reconciling,
+    Switching,
+    HaltNoTarget,
+    HaltOperator,
+    HaltCaller,
+}
+
+impl Flow {
+    /// What the order path reads while `endpoint` is active in `epoch`.
+    #[inline]
+    pub(super) const fn on(self, endpoint: EndpointId, epoch: Epoch) -> OrderFlow {
+        match self {
+            Self::Open => OrderFlow::Open { endpoint, epoch },
+            Self::Starting => OrderFlow::Hold { reason: HoldReason::Starting },
+            Self::Reconciling => OrderFlow::Hold { reason: HoldReason::Reconciling },
+            Self::Switching => OrderFlow::Hold { reason: HoldReason::Switching },
+            Self::HaltNoTarget => OrderFlow::Halt { code: HaltCode::NoTargetAvailable },
+            Self::HaltOperator => OrderFlow::Halt { code: HaltCode::Operator },
+            Self::HaltCaller => OrderFlow::Halt { code: HaltCode::Caller },
+        }
+    }
+
+    /// A halt that was ordered from outside.
+    pub(super) fn halted(order: &HaltOrder) -> Self {
+        if order.code == HaltOrder::OPERATOR { Self::HaltOperator } else { Self::HaltCaller }
+    }
+
+    const fn is_halt(self) -> bool {
+        matches!(self, Self::HaltNoTarget | Self::HaltOperator | Self::HaltCaller)
+    }
 
     /// A halt that outlasts evaluations: only `resume` lifts it.
     const fn is_latched(self, no_target_is_latched: bool) -> bool {
         match self {
-            Self::Halt { code: HaltCode::NoTargetAvailable } => no_target_is_latched,
-            Self::Halt { code: HaltCode::Operator | HaltCode::Caller } => true,
-            Self::Open { .. } | Self::Hold { .. } => false,
+            Self::HaltNoTarget => no_target_is_latched,
+            Self::HaltOperator | Self::HaltCaller => true,
+            Self::Open | Self::Starting | Self::Reconciling | Self::Switching => false,
         }
     }
 
@@ -158,28 +186,31 @@ impl OrderFlow {
     #[inline]
     pub(super) const fn after_no_action(self, proven: bool, no_target_is_latched: bool) -> Self {
         match self {
-            Self::Hold { reason: HoldReason::Switching } if proven => Self::RECONCILING,
-            Self::Halt { .. } if proven && !self.is_latched(no_target_is_latched) => Self::RECONCILING,
+            Self::Switching if proven => Self::Reconciling,
+            Self::HaltNoTarget if proven && !no_target_is_latched => Self::Reconciling,
             _ => self,
         }
     }
 
     /// A failover needs a fence, a fence was begun, or a switch failed: the active path can't be presumed to trade.
     pub(super) const fn after_losing_the_path(self) -> Self {
-        if self.is_halt() { self } else { Self::SWITCHING }
+        if self.is_halt() { self } else { Self::Switching }
     }
 
     /// The active path is lost and there is nowhere to go.
     pub(super) const fn after_no_target(self) -> Self {
-        if self.is_halt() { self } else { Self::NO_TARGET }
+        if self.is_halt() { self } else { Self::HaltNoTarget }
     }
 
-    /// Flow moved to `open`'s path. `open` is what a policy without reconciliation opens; it never ends a halt.
-    pub(super) const fn after_switch(self, open: Option<Self>, no_target_is_latched: bool) -> Self {
-        match open {
-            _ if self.is_latched(no_target_is_latched) => self,
-            Some(open) if !self.is_halt() => open,
-            _ => Self::RECONCILING,
+    /// Flow moved to another path, or to a new epoch of the same one. `opens`: the policy asks for no reconciliation;
+    /// that never ends a halt.
+    pub(super) const fn after_switch(self, opens: bool, no_target_is_latched: bool) -> Self {
+        if self.is_latched(no_target_is_latched) {
+            self
+        } else if opens && !self.is_halt() {
+            Self::Open
+        } else {
+            Self::Reconciling
         }
     }
 
@@ -189,16 +220,16 @@ impl OrderFlow {
             return None;
         }
         Some(match active_and_spent {
-            None => Self::STARTING,
-            Some(true) => Self::SWITCHING,
-            Some(false) => Self::RECONCILING,
+            None => Self::Starting,
+            Some(true) => Self::Switching,
+            Some(false) => Self::Reconciling,
         })
     }
 
     /// The gateway restarted; what it had in flight is unknown to it.
     pub(super) const fn after_gateway_restart(self, has_active: bool) -> Self {
         match self {
-            Self::Open { .. } | Self::Hold { reason: HoldReason::Starting } if has_active => Self::RECONCILING,
+            Self::Open | Self::Starting if has_active => Self::Reconciling,
             _ => self,
         }
     }

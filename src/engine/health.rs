@@ -79,14 +79,16 @@ pub struct Health {
     state: EndpointState,
     consecutive_failures: u32,
     consecutive_successes: u32,
-    probed_at: Option<Timestamp>,
+    /// Nothing before the first result, which is what UNKNOWN says.
+    probed_at: Timestamp,
     last_probe_error: Option<Cow<'static, str>>,
 }
 
 impl Health {
+    /// The state after `result`.
     #[inline]
-    pub(super) fn record(&mut self, now: Timestamp, result: ProbeResult, failure_threshold: u32) {
-        self.probed_at = Some(now);
+    pub(super) fn record(&mut self, now: Timestamp, result: ProbeResult, failure_threshold: u32) -> EndpointState {
+        self.probed_at = now;
         match result {
             ProbeResult::Success => {
                 self.state = EndpointState::Healthy;
@@ -105,6 +107,7 @@ impl Health {
                 self.last_probe_error = Some(error);
             }
         }
+        self.state
     }
 
     /// UNKNOWN, HEALTHY, DEGRADED or DOWN.
@@ -131,14 +134,17 @@ impl Health {
     #[inline]
     #[must_use]
     pub const fn probed_at(&self) -> Option<Timestamp> {
-        self.probed_at
+        match self.state {
+            EndpointState::Unknown => None,
+            _ => Some(self.probed_at),
+        }
     }
 
     /// Nanoseconds since the last result, if there was one.
     #[inline]
     #[must_use]
     pub fn age(&self, now: Timestamp) -> Option<u64> {
-        self.probed_at.map(|at| now.nanos_since(at))
+        self.probed_at().map(|at| now.nanos_since(at))
     }
 
     /// Why the last result was a failure; `None` after a success.

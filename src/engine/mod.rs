@@ -37,6 +37,7 @@ pub use time::Timestamp;
 
 use endpoint::Roster;
 use flap::FlapLimiter;
+use flow::Flow;
 use history::History;
 use targets::Targets;
 use time::Since;
@@ -50,12 +51,6 @@ struct Active {
     spent: bool,
     /// An operator's switchover placed it: only an operator, or its loss, takes flow away again.
     operator_placed: bool,
-}
-
-impl Active {
-    const fn open(&self) -> OrderFlow {
-        OrderFlow::Open { endpoint: self.id, epoch: self.epoch }
-    }
 }
 
 /// What is known of one endpoint beside its registration.
@@ -97,7 +92,7 @@ pub struct Engine {
     standings: Vec<Standing>,
     targets: Targets,
     active: Option<Active>,
-    flow: OrderFlow,
+    flow: Flow,
     /// The words of a halt that was ordered from outside; present exactly while `flow` is such a halt.
     halt: Option<HaltOrder>,
     last_switch: Option<Since>,
@@ -118,7 +113,7 @@ impl Engine {
             standings: Vec::new(),
             targets: Targets::default(),
             active: None,
-            flow: OrderFlow::STARTING,
+            flow: Flow::Starting,
             halt: None,
             last_switch: None,
             failbacks: FlapLimiter::default(),
@@ -211,7 +206,8 @@ impl Engine {
     ///
     /// # Errors
     /// UNKNOWN_ENDPOINT.
-    #[inline]
+    // Left to itself, the compiler calls it, which costs nearly as much again.
+    #[inline(always)]
     pub fn record_probe(
         &mut self,
         now: Timestamp,
@@ -222,13 +218,13 @@ impl Engine {
             return Err(EngineError::unknown_id(id));
         };
         let from = standing.health.state();
-        standing.health.record(now, result, self.policy.settings().failure_threshold);
-        let to = standing.health.state();
-        self.latest = self.latest.max(now);
-        if from != to {
-            self.refresh_target(id);
+        let to = standing.health.record(now, result, self.policy.settings().failure_threshold);
+        let healthy = to == EndpointState::Healthy;
+        if healthy != (from == EndpointState::Healthy) {
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
-        let opened = to == EndpointState::Healthy && self.flow == OrderFlow::STARTING && self.open_if_active(id);
+        self.saw(now);
+        let opened = healthy && self.flow == Flow::Starting && self.open_if_active(id);
         Ok(HealthChange { from, to, opened })
     }
 
@@ -239,6 +235,19 @@ impl Engine {
     /// NO_ACTIVE_ENDPOINT, STALE_FENCE, in this order; then EPOCHS_EXHAUSTED.
     #[inline]
     pub fn evaluate_failover(&mut self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
+        match (self.look(now), fence) {
+            // What nearly every probe is followed by.
+            (Some(view), FenceStatus::Unconfirmed) if view.is_proven() => {
+                let decision = self.assess_no_loss(&view);
+                self.commit(now, &decision);
+                Ok(decision)
+            }
+            _ => self.evaluate_unproven(now, fence),
+        }
+    }
+
+    #[inline(never)]
+    fn evaluate_unproven(&mut self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
         let decision = self.assess_failover(now, fence)?;
         self.commit(now, &decision);
         Ok(decision)
@@ -279,12 +288,11 @@ impl Engine {
     /// NO_ACTIVE_ENDPOINT; NOT_REARMABLE unless the epoch is spent and the active endpoint HEALTHY and fresh; then
     /// EPOCHS_EXHAUSTED.
     pub fn rearm(&mut self, now: Timestamp) -> Result<FailoverDecision, EngineError> {
-        let (active, health) = self.active_and_health()?;
-        let (state, fresh) = (health.state(), self.is_fresh(now, health));
-        if !(active.spent && state == EndpointState::Healthy && fresh) {
-            return Err(EngineError::NotRearmable { spent: active.spent, state, fresh });
+        let Some(view) = self.look(now) else { return Err(EngineError::NoActiveEndpoint) };
+        let View { active, fresh, .. } = view;
+        if !(active.spent && view.is_live()) {
+            return Err(EngineError::NotRearmable { spent: active.spent, state: view.health.state(), fresh });
         }
-        let view = View { now, active, health, needs_fence: false, confirmed: false };
         let decision = self.switched(&view, SwitchKind::Rearm, active.id, Reason::OperatorRearm)?;
         self.commit(now, &decision);
         Ok(decision)
@@ -318,7 +326,7 @@ impl Engine {
         }
         active.spent = true;
         self.flow = self.flow.after_losing_the_path();
-        Ok(self.flow)
+        Ok(self.order_flow())
     }
 
     /// Orders in flight are settled against the broker's book for `epoch`.
@@ -326,15 +334,16 @@ impl Engine {
     /// # Errors
     /// NOT_RECONCILING outside HOLD RECONCILING, then STALE_RECONCILE unless `epoch` is the present one.
     pub fn confirm_reconciled(&mut self, now: Timestamp, epoch: u64) -> Result<OrderFlow, EngineError> {
-        let (OrderFlow::RECONCILING, Ok((active, health))) = (self.flow, self.active_and_health()) else {
+        let (Flow::Reconciling, Some(view)) = (self.flow, self.look(now)) else {
             return Err(EngineError::NotReconciling);
         };
-        if active.epoch.get() != epoch {
-            return Err(EngineError::StaleReconcile { found: epoch, present: active.epoch });
+        let present = view.active.epoch;
+        if present.get() != epoch {
+            return Err(EngineError::StaleReconcile { found: epoch, present });
         }
-        self.flow = if self.is_proven(now, active, health) { active.open() } else { OrderFlow::STARTING };
-        self.latest = self.latest.max(now);
-        Ok(self.flow)
+        self.flow = if view.is_proven() { Flow::Open } else { Flow::Starting };
+        self.saw(now);
+        Ok(self.order_flow())
     }
 
     /// Puts an endpoint into maintenance or takes it out. It bars the endpoint as a target; on the active one it
@@ -346,16 +355,16 @@ impl Engine {
         let id = self.id(name)?;
         if let Some(standing) = self.standings.get_mut(id.index()) {
             standing.maintenance = on;
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
-        self.refresh_target(id);
         Ok(())
     }
 
     /// Halts trading until [`resume`](Self::resume); in a halt already, replaces its code and text.
     pub fn halt(&mut self, order: HaltOrder) -> OrderFlow {
-        self.flow = OrderFlow::Halt { code: order.class() };
+        self.flow = Flow::halted(&order);
         self.halt = Some(order);
-        self.flow
+        self.order_flow()
     }
 
     /// Lifts an ordered halt, and, under [`ResumeAfterHalt::Operator`], the engine's own. Flow is still held: the
@@ -367,19 +376,21 @@ impl Engine {
         let spent = self.active.map(|active| active.spent);
         self.flow = self.flow.after_resume(spent, self.latches_no_target()).ok_or(EngineError::NotHalted)?;
         self.halt = None;
-        Ok(self.flow)
+        Ok(self.order_flow())
     }
 
-    fn refresh_target(&mut self, id: EndpointId) {
-        if let (Some(rank), Some(standing)) = (self.roster.rank(id), self.standings.get(id.index())) {
-            self.targets.set(rank, standing.is_candidate());
+    #[inline]
+    fn saw(&mut self, now: Timestamp) {
+        // A branch, not `max`: the next input need not wait for what this one stored.
+        if now > self.latest {
+            self.latest = now;
         }
     }
 
     fn open_if_active(&mut self, id: EndpointId) -> bool {
         match self.active {
             Some(active) if active.id == id && !active.spent => {
-                self.flow = active.open();
+                self.flow = Flow::Open;
                 true
             }
             _ => false,
@@ -389,14 +400,14 @@ impl Engine {
     /// Makes a decision true. Everything that an evaluation changes, it changes here.
     #[inline]
     fn commit(&mut self, now: Timestamp, decision: &FailoverDecision) {
-        self.latest = self.latest.max(now);
-        self.flow = decision.order_flow;
+        self.saw(now);
+        self.flow = decision.flow;
         if let FailoverOutcome::Switched(event) = decision.outcome {
             self.commit_switch(now, event);
         }
     }
 
-    #[cold]
+    #[inline]
     fn commit_switch(&mut self, now: Timestamp, event: SwitchEvent) {
         let settings = self.policy.settings();
         let operator_placed = match event.kind {
@@ -418,10 +429,30 @@ struct View<'a> {
     now: Timestamp,
     active: Active,
     health: &'a Health,
-    /// Whether the policy asks for a fence of the path that is left.
-    needs_fence: bool,
+    /// Whether `health` was probed recently enough.
+    fresh: bool,
     /// Whether the active path is confirmed to be fenced in its present epoch.
     confirmed: bool,
+}
+
+impl View<'_> {
+    /// The active path is lost: DOWN, or its epoch spent.
+    #[inline]
+    fn is_lost(&self) -> bool {
+        self.health.state() == EndpointState::Down || self.active.spent
+    }
+
+    /// HEALTHY and fresh.
+    #[inline]
+    fn is_live(&self) -> bool {
+        self.fresh && self.health.state() == EndpointState::Healthy
+    }
+
+    /// HEALTHY, fresh and unspent: the active path can be presumed able to trade.
+    #[inline]
+    fn is_proven(&self) -> bool {
+        self.is_live() && !self.active.spent
+    }
 }
 
 /// Assessments: the answer that the evaluation would give, and nothing changes. Dry runs, pauses, drills and shadow
@@ -434,34 +465,32 @@ impl Engine {
     #[inline]
     pub fn assess_failover(&self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
         let view = self.view(now, fence)?;
-        let state = view.health.state();
-        if state != EndpointState::Down && !view.active.spent {
-            let proven = self.is_proven(now, view.active, view.health);
-            let flow = self.flow.after_no_action(proven, self.latches_no_target());
-            let reason = match state {
-                EndpointState::Healthy => Reason::ActiveHealthy,
-                EndpointState::Degraded => Reason::ActiveDegraded,
-                EndpointState::Unknown | EndpointState::Down => Reason::ActiveUnknown,
-            };
-            return Ok(self.unmoved(&view, FailoverOutcome::NoAction, reason, flow));
-        }
-        self.assess_loss(&view)
+        if view.is_lost() { self.assess_loss(&view) } else { Ok(self.assess_no_loss(&view)) }
     }
 
-    /// The active path is lost: DOWN, or its epoch spent.
-    #[cold]
+    #[inline]
+    fn assess_no_loss(&self, view: &View<'_>) -> FailoverDecision {
+        let flow = self.flow.after_no_action(view.is_proven(), self.latches_no_target());
+        let reason = match view.health.state() {
+            EndpointState::Healthy => Reason::ActiveHealthy,
+            EndpointState::Degraded => Reason::ActiveDegraded,
+            EndpointState::Unknown | EndpointState::Down => Reason::ActiveUnknown,
+        };
+        self.unmoved(view, FailoverOutcome::NoAction, reason, flow)
+    }
+
+    #[inline]
     fn assess_loss(&self, view: &View<'_>) -> Result<FailoverDecision, EngineError> {
         let Some(target) = self.targets_but(view.now, view.active.id).next() else {
             let successes = view.health.consecutive_successes();
             let stable = successes >= self.policy.settings().failback_success_threshold;
-            if view.active.spent && stable && self.is_live(view.now, view.health) {
-                let rearmed = View { needs_fence: false, ..*view };
-                return self.switched(&rearmed, SwitchKind::Rearm, view.active.id, Reason::ActiveProven);
+            if view.active.spent && stable && view.is_live() {
+                return self.switched(view, SwitchKind::Rearm, view.active.id, Reason::ActiveProven);
             }
             let flow = self.flow.after_no_target();
             return Ok(self.unmoved(view, FailoverOutcome::NoTargetAvailable, Reason::NoEligibleTarget, flow));
         };
-        if view.needs_fence && !view.confirmed {
+        if self.policy.settings().require_fence && !view.confirmed {
             return Ok(self.fence_required(view, target, self.flow.after_losing_the_path()));
         }
         let reason = match view.health.state() {
@@ -495,7 +524,7 @@ impl Engine {
         if let Some(earliest) = self.failbacks.suppressed_until(now, max, window) {
             return gated(FailoverOutcome::FlapSuppressed { earliest }, Reason::FailbackBudgetSpent);
         }
-        if view.needs_fence && !view.confirmed {
+        if self.policy.settings().require_fence && !view.confirmed {
             return Ok(self.fence_required(&view, primary, self.flow));
         }
         self.switched(&view, SwitchKind::Failback, primary, Reason::PrimaryRecovered)
@@ -539,7 +568,7 @@ impl Engine {
             let (target, maintenance) = (target.to_owned(), standing.maintenance);
             return Err(EngineError::TargetNotEligible { target, state, fresh, maintenance });
         }
-        if view.needs_fence && !view.confirmed {
+        if self.policy.settings().require_fence && !view.confirmed {
             return Ok(self.fence_required(&view, id, self.flow));
         }
         self.switched(&view, SwitchKind::Switchover, id, Reason::OperatorSwitchover)
@@ -547,31 +576,34 @@ impl Engine {
 
     #[inline]
     fn view(&self, now: Timestamp, fence: FenceStatus) -> Result<View<'_>, EngineError> {
-        let (active, health) = self.active_and_health()?;
-        let confirmed = match fence {
-            FenceStatus::Unconfirmed => false,
-            FenceStatus::Confirmed { endpoint, epoch } if endpoint == active.id && epoch == active.epoch.get() => true,
-            FenceStatus::Confirmed { epoch, .. } => {
-                return Err(EngineError::StaleFence { found: epoch, present: active.epoch });
+        let Some(view) = self.look(now) else { return Err(EngineError::NoActiveEndpoint) };
+        let Active { id, epoch: present, .. } = view.active;
+        match fence {
+            FenceStatus::Unconfirmed => Ok(view),
+            FenceStatus::Confirmed { endpoint, epoch } if endpoint == id && epoch == present.get() => {
+                Ok(View { confirmed: true, ..view })
             }
-        };
-        Ok(View { now, active, health, needs_fence: self.policy.settings().require_fence, confirmed })
+            FenceStatus::Confirmed { epoch, .. } => Err(EngineError::StaleFence { found: epoch, present }),
+        }
+    }
+
+    /// The active path as it stands, with no fence confirmed; `None` before a primary was registered.
+    #[inline]
+    fn look(&self, now: Timestamp) -> Option<View<'_>> {
+        let active = self.active?;
+        let health = self.health(active.id)?;
+        Some(View { now, active, health, fresh: self.is_fresh(now, health), confirmed: false })
     }
 
     /// Active and epoch stay.
     #[inline]
-    fn unmoved(
-        &self,
-        view: &View<'_>,
-        outcome: FailoverOutcome,
-        reason: Reason,
-        order_flow: OrderFlow,
-    ) -> FailoverDecision {
+    fn unmoved(&self, view: &View<'_>, outcome: FailoverOutcome, reason: Reason, flow: Flow) -> FailoverDecision {
         let notes = self.notes(view, view.confirmed);
-        FailoverDecision { outcome, reason, notes, active: view.active.id, epoch: view.active.epoch, order_flow }
+        let Active { id: active, epoch, .. } = view.active;
+        FailoverDecision { outcome, reason, notes, active, epoch, flow }
     }
 
-    fn fence_required(&self, view: &View<'_>, target: EndpointId, flow: OrderFlow) -> FailoverDecision {
+    fn fence_required(&self, view: &View<'_>, target: EndpointId, flow: Flow) -> FailoverDecision {
         let order = FenceOrder { endpoint: view.active.id, epoch: view.active.epoch, target };
         self.unmoved(view, FailoverOutcome::FenceRequired(order), Reason::FenceNotConfirmed, flow)
     }
@@ -584,17 +616,19 @@ impl Engine {
         reason: Reason,
     ) -> Result<FailoverDecision, EngineError> {
         let Active { id: from, epoch: present, .. } = view.active;
-        let epoch = present.next().ok_or(EngineError::EpochsExhausted { present })?;
+        let Some(epoch) = present.next() else { return Err(EngineError::EpochsExhausted { present }) };
         let event = SwitchEvent { kind, from, to, from_state: view.health.state(), epoch };
-        let open = OrderFlow::Open { endpoint: to, epoch };
-        let opens = !self.policy.settings().require_reconciliation;
+        let PolicySettings { require_fence, require_reconciliation, .. } = self.policy.settings();
+        // The same path under a new epoch is nobody's to fence.
+        let needs_fence = *require_fence && kind != SwitchKind::Rearm;
+        let flow = self.flow.after_switch(!require_reconciliation, self.latches_no_target());
         Ok(FailoverDecision {
             outcome: FailoverOutcome::Switched(event),
             reason,
-            notes: self.notes(view, view.confirmed && !view.needs_fence),
+            notes: self.notes(view, view.confirmed && !needs_fence),
             active: to,
             epoch,
-            order_flow: self.flow.after_switch(opens.then_some(open), self.latches_no_target()),
+            flow,
         })
     }
 
@@ -602,7 +636,7 @@ impl Engine {
     fn notes(&self, view: &View<'_>, fence_unused: bool) -> Notes {
         let never_probed = view.health.probed_at().is_none();
         Notes::default()
-            .with(Note::StaleActive, !never_probed && !self.is_fresh(view.now, view.health))
+            .with(Note::StaleActive, !never_probed && !view.fresh)
             .with(Note::NeverProbedActive, never_probed)
             .with(Note::FenceUnused, fence_unused)
             .with(Note::ClockWentBack, view.now < self.latest)
@@ -613,19 +647,26 @@ impl Engine {
 impl Engine {
     /// What the order path may do now.
     pub fn order_flow(&self) -> OrderFlow {
-        self.flow
+        match (self.flow, self.active) {
+            (flow, Some(active)) => flow.on(active.id, active.epoch),
+            (Flow::HaltOperator, None) => OrderFlow::Halt { code: HaltCode::Operator },
+            (Flow::HaltCaller, None) => OrderFlow::Halt { code: HaltCode::Caller },
+            (_, None) => OrderFlow::Hold { reason: HoldReason::Starting },
+        }
     }
 
     /// Whether `action` is allowed on the active path now.
     #[must_use]
     pub fn permits(&self, action: OrderAction) -> bool {
-        self.flow.permits(action, self.active_can_trade())
+        self.order_flow().permits(action, self.active_can_trade())
     }
 
     /// Whether the active endpoint is HEALTHY in an epoch that is not spent.
     #[inline]
     pub(crate) fn active_can_trade(&self) -> bool {
-        self.active_and_health().is_ok_and(|(active, health)| !active.spent && health.state() == EndpointState::Healthy)
+        self.active.is_some_and(|active| {
+            !active.spent && self.health(active.id).is_some_and(|health| health.state() == EndpointState::Healthy)
+        })
     }
 
     /// The words of a halt that was ordered from outside, while it lasts.
@@ -730,14 +771,6 @@ impl Engine {
         self.failbacks.ages(now, self.policy.failback_window)
     }
 
-    #[inline]
-    fn active_and_health(&self) -> Result<(Active, &Health), EngineError> {
-        let active = self.active.ok_or(EngineError::NoActiveEndpoint)?;
-        // The active endpoint is registered, so the second step always succeeds.
-        let health = self.health(active.id).ok_or(EngineError::NoActiveEndpoint)?;
-        Ok((active, health))
-    }
-
     fn targets_but(&self, now: Timestamp, active: EndpointId) -> impl Iterator<Item = EndpointId> {
         self.fresh_candidates(now).filter(move |id| *id != active)
     }
@@ -747,18 +780,6 @@ impl Engine {
             .ranks()
             .filter_map(|rank| self.roster.at_rank(rank))
             .filter(move |id| self.health(*id).is_some_and(|health| self.is_fresh(now, health)))
-    }
-
-    /// HEALTHY and fresh.
-    #[inline]
-    fn is_live(&self, now: Timestamp, health: &Health) -> bool {
-        health.state() == EndpointState::Healthy && self.is_fresh(now, health)
-    }
-
-    /// HEALTHY, fresh and unspent: the active path can be presumed able to trade.
-    #[inline]
-    fn is_proven(&self, now: Timestamp, active: Active, health: &Health) -> bool {
-        !active.spent && self.is_live(now, health)
     }
 
     #[inline]

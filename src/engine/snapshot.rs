@@ -7,7 +7,7 @@ use super::endpoint::{Endpoint, Roster};
 use super::error::RestoreError;
 use super::fence::Epoch;
 use super::flap::FlapLimiter;
-use super::flow::{HaltOrder, HoldReason, OrderFlow};
+use super::flow::{Flow, HaltOrder};
 use super::health::EndpointState;
 use super::history::{History, HistoryEntry};
 use super::policy::Policy;
@@ -168,13 +168,14 @@ impl Snapshot {
         if self.failback_ages.windows(2).any(|pair| matches!(pair, [older, newer] if older < newer)) {
             return Err(contradiction("failback_ages", format!("{:?}", self.failback_ages), "the oldest first"));
         }
+        let last_switch = restore_last_switch(self.last_switch_age, active.as_ref(), now)?;
         let mut engine = Engine {
             flow: match kind {
                 RestartKind::Gateway => flow.after_gateway_restart(active.is_some()),
                 RestartKind::Monitor => flow,
             },
             halt,
-            last_switch: self.last_switch_age.map(|age| Since::aged(now, age)),
+            last_switch,
             failbacks: FlapLimiter::restored(now, &self.failback_ages),
             history: History::restored(history, self.history_dropped, policy.settings().history_limit),
             latest: now,
@@ -191,19 +192,31 @@ impl Snapshot {
 impl SnapshotFlow {
     fn of(engine: &Engine) -> Self {
         match (engine.flow, &engine.halt) {
-            (OrderFlow::Open { .. }, _) => Self::Open,
-            (OrderFlow::Hold { reason: HoldReason::Starting }, _) => Self::Starting,
-            (OrderFlow::Hold { reason: HoldReason::Switching }, _) => Self::Switching,
-            (OrderFlow::Hold { reason: HoldReason::Reconciling }, _) => Self::Reconciling,
-            (OrderFlow::Halt { .. }, Some(order)) => {
+            (Flow::Open, _) => Self::Open,
+            (Flow::Starting, _) => Self::Starting,
+            (Flow::Switching, _) => Self::Switching,
+            (Flow::Reconciling, _) => Self::Reconciling,
+            (Flow::HaltOperator | Flow::HaltCaller, Some(order)) => {
                 Self::Halted { code: order.code().to_owned(), text: order.text().to_owned() }
             }
-            (OrderFlow::Halt { .. }, None) => Self::NoTargetAvailable,
+            (Flow::HaltNoTarget | Flow::HaltOperator | Flow::HaltCaller, _) => Self::NoTargetAvailable,
         }
     }
 
-    fn restore(self, active: Option<&Active>) -> Result<(OrderFlow, Option<HaltOrder>), RestoreError> {
-        let refuse = |found, expected| Err(contradiction("order_flow", format!("{found} in this state"), expected));
+    /// As it is written in a snapshot.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::Starting => "STARTING",
+            Self::Switching => "SWITCHING",
+            Self::Reconciling => "RECONCILING",
+            Self::NoTargetAvailable => "NO_TARGET_AVAILABLE",
+            Self::Halted { .. } => "HALTED",
+        }
+    }
+
+    fn restore(self, active: Option<&Active>) -> Result<(Flow, Option<HaltOrder>), RestoreError> {
+        let refuse = |found, expected| Err(contradiction("order_flow", found, expected));
         Ok(match (self, active) {
             (Self::Halted { code, text }, _) => {
                 let order = HaltOrder::new(code, text).map_err(|_| {
@@ -213,17 +226,19 @@ impl SnapshotFlow {
                         "a code of the caller's",
                     )
                 })?;
-                (OrderFlow::Halt { code: order.class() }, Some(order))
+                (Flow::halted(&order), Some(order))
             }
-            (Self::Starting, _) => (OrderFlow::STARTING, None),
-            (flow, None) => return refuse(format!("{flow:?} without an active endpoint"), "STARTING or HALTED"),
-            (Self::Open | Self::Reconciling, Some(Active { spent: true, .. })) => {
-                return refuse("OPEN or RECONCILING in a spent epoch".to_owned(), "SWITCHING or a halt");
+            (Self::Starting, None) => (Flow::Starting, None),
+            (flow, None) => return refuse(format!("{} without an active endpoint", flow.name()), "STARTING or HALTED"),
+            // No way leads there: an epoch is spent into SWITCHING or within a halt, and stays there until the next one.
+            (flow @ (Self::Open | Self::Starting | Self::Reconciling), Some(Active { spent: true, .. })) => {
+                return refuse(format!("{} in a spent epoch", flow.name()), "SWITCHING or a halt");
             }
-            (Self::Open, Some(active)) => (active.open(), None),
-            (Self::Switching, _) => (OrderFlow::SWITCHING, None),
-            (Self::Reconciling, _) => (OrderFlow::RECONCILING, None),
-            (Self::NoTargetAvailable, _) => (OrderFlow::NO_TARGET, None),
+            (Self::Starting, _) => (Flow::Starting, None),
+            (Self::Open, _) => (Flow::Open, None),
+            (Self::Switching, _) => (Flow::Switching, None),
+            (Self::Reconciling, _) => (Flow::Reconciling, None),
+            (Self::NoTargetAvailable, _) => (Flow::HaltNoTarget, None),
         })
     }
 }
@@ -243,11 +258,31 @@ fn restore_active(roster: &Roster, active: Option<SnapshotActive>) -> Result<Opt
         )),
         (Some(active), Some(_)) => match roster.find(&active.endpoint) {
             None => Err(contradiction("active", format!("{:?}", active.endpoint), "the name of one of endpoints")),
+            Some(id) if active.operator_placed && roster.primary() == Some(id) => {
+                Err(contradiction("active", "operator_placed on the primary".to_owned(), "false there"))
+            }
             Some(id) => {
                 let SnapshotActive { epoch, spent, operator_placed, .. } = active;
                 Ok(Some(Active { id, epoch, spent, operator_placed }))
             }
         },
+    }
+}
+
+/// Every epoch after the first began with a switch; without its age a failback would not wait for the cooldown.
+fn restore_last_switch(
+    age: Option<u64>,
+    active: Option<&Active>,
+    now: Timestamp,
+) -> Result<Option<Since>, RestoreError> {
+    match (age, active.map_or(Epoch::FIRST, |active| active.epoch)) {
+        (Some(age), Epoch::FIRST) => {
+            Err(contradiction("last_switch_age", format!("{age} in epoch 1"), "null before the first switch"))
+        }
+        (None, epoch) if epoch > Epoch::FIRST => {
+            Err(contradiction("last_switch_age", format!("null in epoch {epoch}"), "the age of the last switch"))
+        }
+        (age, _) => Ok(age.map(|age| Since::aged(now, age))),
     }
 }
 
@@ -263,7 +298,10 @@ fn restore_history(
             roster.find(name).ok_or_else(|| contradiction("history", format!("{name:?}"), "the names of endpoints"))
         };
         if latest >= Some(switch.epoch) || active.is_none_or(|active| switch.epoch > active.epoch) {
-            let found = format!("epoch {} after {latest:?}", switch.epoch);
+            let found = match latest {
+                Some(latest) if latest >= switch.epoch => format!("epoch {} after epoch {latest}", switch.epoch),
+                _ => format!("epoch {}, which is still to come", switch.epoch),
+            };
             return Err(contradiction("history", found, "rising epochs up to the present one"));
         }
         latest = Some(switch.epoch);

@@ -61,6 +61,11 @@ impl Since {
         Self { at, carried: age }
     }
 
+    /// An event at `now` that comes after this one, even if the clock says otherwise.
+    pub(super) fn followed_at(self, now: Timestamp) -> Self {
+        Self::now(self.at.max(now))
+    }
+
     pub(super) const fn age(self, now: Timestamp) -> u64 {
         self.carried.saturating_add(now.nanos_since(self.at))
     }

@@ -55,7 +55,9 @@ impl Answer<'_> {
         self.origin.checked_add(at.as_nanos())
     }
 
-    fn now(&self) -> Timestamp {
+    /// The moment of the step on the engine's own clock, which starts from zero again at a restart.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.step.at.saturating_sub(self.origin))
     }
 
@@ -79,7 +81,7 @@ impl Answer<'_> {
         if let Some(earliest) = decision.earliest().and_then(|at| self.file_time(at)) {
             out.raw("earliest_at", &decimal::seconds(earliest));
         }
-        self.flow(out, decision.order_flow);
+        self.flow(out, decision.order_flow());
         if let Some(event) = decision.event() {
             out.raw("event", &self.event(event).end());
         }

@@ -27,12 +27,12 @@ pub(super) fn parse_seconds(text: &str) -> Option<u64> {
 }
 
 /// What a duration looks like, for messages.
-pub(super) const DURATION: &str =
-    "a duration such as \"250ms\", \"60s\" or \"1h 30m\" (integers with ns, us, ms, s, m, h, d)";
+pub(crate) const DURATION: &str =
+    "a duration such as \"250ms\", \"60s\" or \"1h 30m\" (integers with ns, us, ms, s, m, h, d; 584 years at most)";
 
 /// A duration of integers with units, such as `1h 30m`. `None`: anything else, or one that does not fit 2^64 - 1
 /// nanoseconds.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim_matches(' ');
     let mut total: u64 = 0;
     while !rest.is_empty() {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::Fault;
@@ -14,36 +15,55 @@ use super::decimal;
 pub(super) struct Value<'a> {
     line: &'a str,
     raw: &'a str,
+    /// The key that it stands under, as written.
+    key: Option<&'a str>,
 }
 
 /// A JSON object whose keys are taken out one by one; what is left over is a fault.
 pub(super) struct Object<'a> {
     whole: Value<'a>,
-    fields: Vec<(Cow<'a, str>, Value<'a>)>,
+    fields: Vec<Field<'a>>,
     known: Vec<&'static str>,
+}
+
+struct Field<'a> {
+    name: Cow<'a, str>,
+    value: Value<'a>,
 }
 
 impl<'a> Value<'a> {
     pub(super) fn line(line: &'a str) -> Self {
-        Self { line, raw: line }
+        Self { line, raw: line, key: None }
     }
 
     fn offset(self) -> usize {
-        // Both are slices of one line, so the difference of their addresses is the place in it.
-        (self.raw.as_ptr() as usize).saturating_sub(self.line.as_ptr() as usize)
+        place(self.line, self.raw)
     }
 
     pub(super) fn raw(self) -> &'a str {
         self.raw
     }
 
-    /// A fault at this value: what was found is the value itself.
+    /// A fault at this value: what was found is the value itself, with its key.
     pub(super) fn unlike(self, expected: impl Into<String>) -> Fault {
-        self.fault(excerpt(self.raw), expected)
+        let value = excerpt(self.raw);
+        self.fault(self.key.map_or_else(|| value.clone(), |key| format!("{key}:{value}")), expected)
     }
 
+    /// A fault at this value.
     pub(super) fn fault(self, found: impl Into<String>, expected: impl Into<String>) -> Fault {
         Fault::in_line(self.line, self.offset(), found, expected)
+    }
+
+    /// A fault at the key of this value.
+    pub(super) fn fault_at_key(self, found: impl Into<String>, expected: impl Into<String>) -> Fault {
+        let offset = self.key.map_or_else(|| self.offset(), |key| place(self.line, key));
+        Fault::in_line(self.line, offset, found, expected)
+    }
+
+    /// The value under `key` of this object, for pointing at; this object itself if there is none.
+    pub(super) fn at(self, key: &str) -> Self {
+        self.object().ok().and_then(|mut object| object.remove(key)).unwrap_or(self)
     }
 
     pub(super) fn is_string(self) -> bool {
@@ -51,7 +71,8 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn string(self) -> Result<String, Fault> {
-        serde_json::from_str(self.raw).map_err(|_| self.unlike("a string"))
+        let expected = if self.is_string() { "a string of Unicode characters" } else { "a string" };
+        serde_json::from_str(self.raw).map_err(|_| self.unlike(expected))
     }
 
     pub(super) fn bool(self) -> Result<bool, Fault> {
@@ -89,12 +110,17 @@ impl<'a> Value<'a> {
         if !self.raw.trim_start().starts_with('{') {
             return Err(self.unlike("a JSON object"));
         }
-        let Fields(fields) = self.parse("a JSON object")?;
-        let fields: Vec<_> = fields.into_iter().map(|(key, raw)| (key, Value { raw: raw.get(), ..self })).collect();
-        for (index, (key, value)) in fields.iter().enumerate() {
-            if fields.iter().take(index).any(|(earlier, _)| earlier == key) {
-                return Err(value.fault(format!("the key {key:?} a second time"), "each key once"));
+        let Fields(raw) = self.read("a JSON object")?;
+        let mut fields: Vec<Field<'a>> = Vec::with_capacity(raw.len());
+        for (key, value) in raw {
+            let value = Value { raw: value.get(), key: Some(key.get()), ..self };
+            let Some(name) = unquoted(key.get()) else {
+                return Err(value.fault_at_key(excerpt(key.get()), "a key of Unicode characters"));
+            };
+            if fields.iter().any(|earlier| earlier.name == name) {
+                return Err(value.fault_at_key(format!("the key {name:?} a second time"), "each key once"));
             }
+            fields.push(Field { name, value });
         }
         Ok(Object { whole: self, fields, known: Vec::new() })
     }
@@ -103,47 +129,153 @@ impl<'a> Value<'a> {
         if !self.raw.starts_with('[') {
             return Err(self.unlike("a JSON array"));
         }
-        let items: Vec<&'a RawValue> = self.parse("a JSON array")?;
-        Ok(items.into_iter().map(|raw| Value { raw: raw.get(), ..self }).collect())
+        let items: Vec<&'a RawValue> = self.read("a JSON array")?;
+        Ok(items.into_iter().map(|raw| Value { raw: raw.get(), key: None, ..self }).collect())
     }
 
     /// A value that serde reads as a whole.
     pub(super) fn read<T: Deserialize<'a>>(self, expected: &str) -> Result<T, Fault> {
-        self.parse(expected)
+        serde_json::from_str(self.raw).map_err(|error| self.unreadable(&error, expected))
     }
 
-    fn parse<T: Deserialize<'a>>(self, expected: &str) -> Result<T, Fault> {
-        serde_json::from_str(self.raw).map_err(|error| {
-            let message = error.to_string();
-            let found = message.split(" at line ").next().unwrap_or_default().to_owned();
-            let offset = self.offset() + error.column().saturating_sub(1);
-            Fault::in_line(self.line, offset, found, expected)
-        })
+    /// serde's message as what was found and what was expected, at the place where the offending piece begins.
+    fn unreadable(self, error: &serde_json::Error, expected: &str) -> Fault {
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        // The column is that of the last byte that was read, counted from 1.
+        let last = error.column().saturating_sub(1);
+        match error.classify() {
+            Category::Data => {
+                let (found, expected) = misfit(message, expected);
+                Fault::in_line(self.line, self.offset() + start_of_token(self.raw, last), found, expected)
+            }
+            Category::Eof => {
+                let end = self.raw.trim_end().len();
+                Fault::in_line(self.line, self.offset() + end, "the end of the line", closing(message))
+            }
+            Category::Syntax | Category::Io => {
+                // A control character is seen before it is read.
+                let last = if message.starts_with("control character") { last + 1 } else { last };
+                let found = self.raw.get(last..).and_then(|rest| rest.chars().next());
+                let found = found.map_or_else(|| "the end of the line".to_owned(), |c| format!("{c:?}"));
+                Fault::in_line(self.line, self.offset() + last, found, wanted(message))
+            }
+        }
+    }
+}
+
+/// Where `part`, a slice of `line`, begins in it.
+fn place(line: &str, part: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize)
+}
+
+/// Where the piece of JSON begins whose last byte is at `last`.
+fn start_of_token(raw: &str, last: usize) -> usize {
+    let read = raw.get(..=last).unwrap_or(raw);
+    if let Some(string) = read.strip_suffix('"') {
+        // A quotation mark that is not escaped: an even number of backslashes before it.
+        let opens = |at: &usize| string[..*at].bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 0;
+        return string.rmatch_indices('"').map(|(at, _)| at).find(opens).unwrap_or(last);
+    }
+    let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    read.trim_end_matches(part_of_word).len().min(last)
+}
+
+/// What was found and what was expected, when JSON of the right form doesn't fit.
+fn misfit(message: &str, whole: &str) -> (String, String) {
+    let quoted = |text: &str| text.replace('`', "\"");
+    let words = |expected: &str| match expected {
+        "u32" => "an integer from 0 to 4294967295".to_owned(),
+        "u64" => "an integer from 0 to 18446744073709551615".to_owned(),
+        other if other.starts_with("struct ") => "a JSON object".to_owned(),
+        other => quoted(other),
+    };
+    if let Some(name) = message.strip_prefix("missing field ") {
+        return (format!("no key {} in this object", quoted(name)), "one".to_owned());
+    }
+    if let Some(name) = message.strip_prefix("duplicate field ") {
+        return (format!("the key {} a second time", quoted(name)), "each key once".to_owned());
+    }
+    match message.split_once(", expected ").or_else(|| message.split_once("; expected ")) {
+        Some((found, expected)) => {
+            let value = found.strip_prefix("invalid type: ").or_else(|| found.strip_prefix("invalid value: "));
+            let name = found.strip_prefix("unknown field ").map(|name| format!("the unknown key {}", quoted(name)));
+            let found = name.or_else(|| value.map(|value| value.replace('`', ""))).unwrap_or_else(|| quoted(found));
+            (found, words(expected))
+        }
+        None => (quoted(message), whole.to_owned()),
+    }
+}
+
+/// What would have had to follow, in the words of a person.
+fn closing(message: &str) -> &'static str {
+    match message.strip_prefix("EOF while parsing ") {
+        Some("a string") => "the closing quotation mark",
+        Some("a list") => "\"]\"",
+        Some("an object") => "\"}\"",
+        _ => "a value",
+    }
+}
+
+fn wanted(message: &str) -> String {
+    match message {
+        "key must be a string" => "a key in quotation marks".to_owned(),
+        "trailing characters" => "the end of the line".to_owned(),
+        "trailing comma" => "another entry after the comma".to_owned(),
+        "expected value" | "expected ident" => "a JSON value".to_owned(),
+        "invalid number" => "a JSON number".to_owned(),
+        "invalid escape" => "an escape of JSON, such as \\n or \\u00e9".to_owned(),
+        _ if message.starts_with("control character") => "control characters as escapes, such as \\t".to_owned(),
+        _ => match message.strip_prefix("expected ") {
+            Some(expected) => expected.replace('`', "\""),
+            None => format!("JSON ({message})"),
+        },
+    }
+}
+
+/// The characters of a JSON string; `None` if it holds half a surrogate pair.
+fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
+    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+        _ => serde_json::from_str(raw).ok().map(Cow::Owned),
     }
 }
 
 impl<'a> Object<'a> {
     pub(super) fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
-        let index = self.fields.iter().position(|(name, _)| name == key)?;
-        Some(self.fields.remove(index).1)
+        self.remove(key)
+    }
+
+    /// Takes a key that the message about an unknown one does not offer.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Value<'a>> {
+        let index = self.fields.iter().position(|field| field.name == key)?;
+        Some(self.fields.remove(index).value)
     }
 
     pub(super) fn require(&mut self, key: &'static str) -> Result<Value<'a>, Fault> {
-        self.take(key).ok_or_else(|| self.whole.fault(format!("no key {key:?}"), format!("the key {key:?}")))
+        self.take(key).ok_or_else(|| self.whole.fault(format!("no key {key:?} in this object"), "one"))
     }
 
     /// Takes the one key of `keys` that is there.
     pub(super) fn take_one_of(&mut self, keys: &[&'static str]) -> Result<(&'static str, Value<'a>), Fault> {
-        let mut present = keys.iter().filter_map(|key| Some((*key, self.take(key)?))).collect::<Vec<_>>().into_iter();
-        let list = || format!("exactly one of {}", keys.join(", "));
-        match (present.next(), present.next()) {
-            (Some(one), None) => Ok(one),
-            (Some((one, _)), Some((two, value))) => Err(value.fault(format!("both {one:?} and {two:?}"), list())),
-            (None, _) => match self.fields.first() {
-                Some((key, value)) => Err(value.fault(format!("the unknown key {key:?}"), list())),
-                None => Err(self.whole.fault("no verb", list())),
-            },
+        let mut present: Vec<_> = keys.iter().filter_map(|key| Some((*key, self.remove(key)?))).collect();
+        present.sort_by_key(|(_, value)| value.offset());
+        match present[..] {
+            [(key, value)] => {
+                self.known.push(key);
+                Ok((key, value))
+            }
+            [(one, _), (two, value), ..] => {
+                Err(value.fault_at_key(format!("{two:?} beside {one:?}"), "one input a line"))
+            }
+            [] => {
+                let expected = format!("one of {}", keys.join(", "));
+                Err(match self.fields.first() {
+                    Some(Field { name, value }) => value.fault_at_key(format!("the unknown key {name:?}"), expected),
+                    None => self.whole.fault("no input in this object", expected),
+                })
+            }
         }
     }
 
@@ -151,9 +283,9 @@ impl<'a> Object<'a> {
     pub(super) fn finish(self) -> Result<(), Fault> {
         match self.fields.first() {
             None => Ok(()),
-            Some((key, value)) => {
+            Some(Field { name, value }) => {
                 let known: Vec<_> = self.known.iter().map(|key| format!("{key:?}")).collect();
-                Err(value.fault(format!("the unknown key {key:?}"), format!("only {}", known.join(", "))))
+                Err(value.fault_at_key(format!("the unknown key {name:?}"), format!("only {}", known.join(", "))))
             }
         }
     }
@@ -168,10 +300,8 @@ fn excerpt(raw: &str) -> String {
     }
 }
 
-#[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// The fields of an object, in order, as written.
+struct Fields<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -186,8 +316,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
-                while let Some((Key(key), value)) = map.next_entry()? {
-                    fields.push((key, value));
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
                 }
                 Ok(Fields(fields))
             }
@@ -200,7 +330,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 /// The fields of an object, in order, as raw text.
 pub(super) fn raw_fields(text: &str) -> Result<Vec<(String, &str)>, serde_json::Error> {
     let Fields(fields) = serde_json::from_str(text)?;
-    Ok(fields.into_iter().map(|(key, raw)| (key.into_owned(), raw.get())).collect())
+    let name = |key: &RawValue| unquoted(key.get()).map_or_else(|| key.get().to_owned(), Cow::into_owned);
+    Ok(fields.into_iter().map(|(key, raw)| (name(key), raw.get())).collect())
 }
 
 /// Builds one compact JSON object, keys in the order of the calls.

@@ -9,6 +9,7 @@ mod decimal;
 mod json;
 mod parse;
 mod replay;
+mod write;
 
 use std::fmt;
 
@@ -18,7 +19,12 @@ use crate::engine::{Input, RestartKind};
 
 pub use answer::Answer;
 pub use check::{Difference, Golden};
+#[cfg(feature = "supervisor")]
+pub(crate) use decimal::{DURATION, parse_duration};
 pub use replay::{Replay, ReplayError, Tally, replay};
+pub use write::{config_line, parse_config, restore_line};
+#[cfg(feature = "supervisor")]
+pub(crate) use write::{parse_seconds, seconds};
 
 /// The longest line, in bytes without its end: 1 MiB.
 pub const LONGEST_LINE: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::engine::{
-    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, Evaluation, FenceClaim,
-    HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, ResumeAfterHalt, Snapshot,
-    Timestamp,
+    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError, Evaluation,
+    FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, RestoreError,
+    ResumeAfterHalt, Snapshot, Timestamp,
 };
 
 use super::json::{self, Object, Value};
@@ -34,8 +34,12 @@ const VERBS: [&str; 17] = [
 
 /// The first line: a policy and endpoints, as an engine.
 pub(super) fn config(line: &str) -> Result<Engine, Fault> {
-    let mut outer = Value::line(line).object()?;
-    let mut config = outer.require("config")?.object()?;
+    let whole = Value::line(line);
+    let mut outer = whole.object()?;
+    let Some(config) = outer.take("config") else {
+        return Err(whole.fault("no key \"config\" in this object", "{\"config\":{...}} as the first line"));
+    };
+    let mut config = config.object()?;
     outer.finish()?;
     let policy = match config.take("policy") {
         Some(value) => policy(value)?,
@@ -43,13 +47,24 @@ pub(super) fn config(line: &str) -> Result<Engine, Fault> {
     };
     let mut engine = Engine::new(policy);
     for value in config.require("endpoints")?.list()? {
-        let endpoint = endpoint(value)?;
-        engine
-            .register(endpoint)
-            .map_err(|error| value.fault(error.to_string(), "an endpoint that can be registered"))?;
+        engine.register(endpoint(value)?).map_err(|error| not_registrable(value, &error))?;
     }
     config.finish()?;
     Ok(engine)
+}
+
+/// An endpoint of the configuration that the engine refuses, as a fault of the file.
+fn not_registrable(value: Value<'_>, error: &EngineError) -> Fault {
+    match error {
+        EngineError::BlankField { field, .. } => value.at(&field.to_string()).unlike("text that is not blank"),
+        EngineError::DuplicateEndpoint { endpoint } => {
+            value.at("name").fault(format!("a second endpoint called {endpoint:?}"), "each name once")
+        }
+        EngineError::SecondPrimary { endpoint, primary } => {
+            value.at("primary").fault(format!("{endpoint:?} as a second primary beside {primary:?}"), "one primary")
+        }
+        other => value.fault(other.to_string(), "an endpoint that can be registered"),
+    }
 }
 
 /// Whether the line is a `restore` line.
@@ -63,13 +78,30 @@ pub(super) fn restore(line: &str, config: &Engine) -> Result<Engine, Fault> {
     let value = outer.require("restore")?;
     outer.finish()?;
     if config.endpoints().len() > 0 {
-        return Err(value.fault("a snapshot beside configured endpoints", "\"endpoints\":[] before a \"restore\" line"));
+        return Err(
+            value.fault_at_key("\"restore\" after configured endpoints", "\"endpoints\":[] in the configuration")
+        );
     }
-    let expected = "a snapshot of version 1";
-    let snapshot: Snapshot = value.read(expected)?;
+    value.object()?;
+    let snapshot: Snapshot = value.read("a snapshot")?;
     // Nothing restarted: only the inputs before it are gone. So order flow stays as it was.
     Engine::restore(config.policy().clone(), snapshot, Timestamp::ZERO, RestartKind::Monitor)
-        .map_err(|error| value.fault(error.to_string(), expected))
+        .map_err(|error| not_restorable(value, error))
+}
+
+/// A snapshot that the engine refuses, as a fault of the file.
+fn not_restorable(value: Value<'_>, error: RestoreError) -> Fault {
+    match error {
+        RestoreError::Version { expected, .. } => value.at("version").unlike(expected.to_string()),
+        RestoreError::Contradiction { key, found, expected } => {
+            value.at(key).fault(format!("{key:?}: {found}"), expected)
+        }
+        other => {
+            let found = other.to_string();
+            let found = found.strip_suffix("; nothing was changed").unwrap_or(&found);
+            value.at("endpoints").fault(found, "endpoints that can be registered")
+        }
+    }
 }
 
 fn policy(value: Value<'_>) -> Result<Policy, Fault> {
@@ -100,11 +132,11 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     }
     object.finish()?;
     Policy::new(settings).map_err(|error| {
-        let key = match error {
-            PolicyError::Count { key, .. } | PolicyError::Span { key, .. } => key,
+        let (key, bounds) = match &error {
+            PolicyError::Count { key, .. } => (*key, "1 to 4294967295".to_owned()),
+            PolicyError::Span { key, least, .. } => (*key, format!("{least} to 18446744073709551615ns")),
         };
-        let place = places.iter().find(|(name, _)| *name == key).map_or(value, |(_, value)| *value);
-        place.fault(error.to_string(), "a value within these bounds")
+        places.iter().find(|(name, _)| *name == key).map_or(value, |(_, place)| *place).unlike(bounds)
     })
 }
 
@@ -137,10 +169,21 @@ fn endpoint(value: Value<'_>) -> Result<Endpoint, Fault> {
     Ok(Endpoint { name, region, url, account, primary, priority: priority.unwrap_or(default) })
 }
 
-/// Any further line: one input and its time.
-pub(super) fn step(line: &str) -> Result<Step, Fault> {
+/// Any further line: one input and its time, which is not before `earliest`.
+pub(super) fn step(line: &str, earliest: u64) -> Result<Step, Fault> {
     let mut object = Value::line(line).object()?;
-    let at = object.require("at")?.seconds()?;
+    for (key, expected) in
+        [("config", "the configuration as the first line only"), ("restore", "it right after the configuration only")]
+    {
+        if let Some(value) = object.remove(key) {
+            return Err(value.fault_at_key(format!("the key {key:?}"), expected));
+        }
+    }
+    let time = object.require("at")?;
+    let at = time.seconds()?;
+    if at < earliest {
+        return Err(time.unlike(format!("{} or later, the time of the line before", decimal::seconds(earliest))));
+    }
     let (verb, value) = object.take_one_of(&VERBS)?;
     let verb = parse_verb(verb, value, &mut object)?;
     object.finish()?;
@@ -165,11 +208,11 @@ fn repeated(verb: &Verb, value: Value<'_>) -> Result<String, Fault> {
 fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Verb, Fault> {
     Ok(Verb::Input(match verb {
         "probe" => Input::Probe { endpoint: value.string()?, result: probe_result(rest)? },
-        "evaluate" => Input::Evaluate(evaluation(value)?, fence(rest)?),
+        "evaluate" => Input::Evaluate(evaluation(value, "\"failover\" or \"failback\"")?, fence(rest)?),
         "assess" if value.raw() == "\"switchover\"" => {
             Input::Assess(Evaluation::Switchover(rest.require("target")?.string()?), fence(rest)?)
         }
-        "assess" => Input::Assess(evaluation(value)?, fence(rest)?),
+        "assess" => Input::Assess(evaluation(value, "\"failover\", \"failback\" or \"switchover\"")?, fence(rest)?),
         "switchover" => Input::Evaluate(Evaluation::Switchover(value.string()?), fence(rest)?),
         "fence_started" => Input::FenceStarted(value.u64()?),
         "switch_failed" => Input::SwitchFailed(value.u64()?),
@@ -195,18 +238,18 @@ fn restart(value: Value<'_>) -> Result<Verb, Fault> {
     }
 }
 
-fn evaluation(value: Value<'_>) -> Result<Evaluation, Fault> {
+fn evaluation(value: Value<'_>, expected: &str) -> Result<Evaluation, Fault> {
     match value.raw() {
         "\"failover\"" => Ok(Evaluation::Failover),
         "\"failback\"" => Ok(Evaluation::Failback),
-        _ => Err(value.unlike("\"failover\" or \"failback\" (or \"switchover\" where it is assessed)")),
+        _ => Err(value.unlike(expected)),
     }
 }
 
 fn fence(rest: &mut Object<'_>) -> Result<FenceClaim, Fault> {
     match (rest.take("fence_confirmed"), rest.take("fence_epoch")) {
         (Some(_), Some(epoch)) => {
-            Err(epoch.fault("both \"fence_confirmed\" and \"fence_epoch\"", "at most one of the two"))
+            Err(epoch.fault_at_key("\"fence_epoch\" beside \"fence_confirmed\"", "at most one of the two"))
         }
         (Some(confirmed), None) => Ok(if confirmed.bool()? { FenceClaim::Present } else { FenceClaim::None }),
         (None, Some(epoch)) => Ok(FenceClaim::Epoch(epoch.u64()?)),
@@ -219,13 +262,15 @@ fn probe_result(rest: &mut Object<'_>) -> Result<ProbeResult, Fault> {
     if let Some(panic) = rest.take("panic") {
         let message = panic.string()?;
         return match rest.take("ok").or(error) {
-            Some(other) => Err(other.fault("\"panic\" beside \"ok\" or \"error\"", "\"panic\" alone")),
+            Some(other) => Err(other.fault_at_key("\"panic\" beside \"ok\" or \"error\"", "\"panic\" in their place")),
             None => Ok(ProbeResult::panicked(&message)),
         };
     }
     match (rest.require("ok")?.bool()?, error) {
         (true, None) => Ok(ProbeResult::Success),
-        (true, Some(error)) => Err(error.fault("\"error\" beside \"ok\":true", "\"error\" only beside \"ok\":false")),
+        (true, Some(error)) => {
+            Err(error.fault_at_key("\"error\" beside \"ok\":true", "\"error\" only beside \"ok\":false"))
+        }
         (false, None) => Ok(ProbeResult::FAILED),
         (false, Some(error)) => Ok(ProbeResult::Failure(Cow::Owned(error.string()?))),
     }
@@ -248,6 +293,9 @@ fn update(value: Value<'_>) -> Result<Input, Fault> {
 fn halt(value: Value<'_>) -> Result<HaltOrder, Fault> {
     if value.is_string() {
         return Ok(HaltOrder::operator(value.string()?));
+    }
+    if !value.raw().starts_with('{') {
+        return Err(value.unlike("a reason in words, or {\"code\":...,\"text\":...}"));
     }
     let mut object = value.object()?;
     let code = object.require("code")?;

@@ -114,12 +114,7 @@ impl Replay {
             }
             Stage::RestoreOrInputs(engine) | Stage::Inputs(engine) => engine,
         };
-        let step = parse::step(text)?;
-        if step.at < self.at {
-            let found = format!("\"at\" {}", super::decimal::seconds(step.at));
-            let expected = format!("\"at\" {} or later", super::decimal::seconds(self.at));
-            return Err(Fault::in_line(text, text.find("\"at\"").unwrap_or(0), found, expected));
-        }
+        let step = parse::step(text, self.at)?;
         self.at = step.at;
         let now = Timestamp::from_nanos(step.at.saturating_sub(self.origin));
         let result = self.take(&mut engine, now, &step)?;

@@ -14,8 +14,12 @@
 
 pub mod clock;
 pub mod config;
+pub mod control;
+pub mod demo;
 pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod running;
 pub mod scheduler;
+pub mod serve;

@@ -1,15 +1,25 @@
 //! The command line: argument parsing and output only.
 
+mod check;
+mod control;
+mod demo;
+mod journal;
 mod replay;
+mod run;
 mod table;
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use broker_failover::supervisor::group;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Decides which network path to a broker carries order flow, and refuses every switch that is not evidenced.
 #[derive(Parser)]
 #[command(name = "broker-failover", version, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit status: 0 done; 2 the command line or a file is at fault; more in the help of each command."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -17,7 +27,71 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
+    Check(check::Arguments),
+    Run(run::Arguments),
+    /// Print the state of a running supervisor
+    Status {
+        #[command(flatten)]
+        target: control::Target,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say that the active path, in this epoch, can no longer submit orders
+    ConfirmFence {
+        #[command(flatten)]
+        target: control::Target,
+        /// The epoch that was fenced
+        #[arg(long)]
+        epoch: u64,
+    },
+    /// Say that orders in flight are settled against the broker's book for this epoch
+    ConfirmReconciled {
+        #[command(flatten)]
+        target: control::Target,
+        /// The epoch
+        #[arg(long)]
+        epoch: u64,
+    },
+    /// Let a hook of which it is not known whether it ran be repeated
+    RepeatHook(control::Target),
+    /// Halt trading
+    Halt {
+        #[command(flatten)]
+        target: control::Target,
+        /// Why
+        text: String,
+    },
+    /// Lift a halt
+    Resume(control::Target),
+    /// Give the active path a new epoch: for a fence that could not be completed and a path that works
+    Rearm(control::Target),
+    /// Move flow to an endpoint
+    Switchover {
+        #[command(flatten)]
+        target: control::Target,
+        /// The endpoint
+        endpoint: String,
+    },
+    /// Move flow back to the primary, through every gate
+    Failback(control::Target),
+    /// Go on probing and assessing, but run no hook and move nothing
+    Pause(control::Target),
+    /// End a pause
+    Unpause(control::Target),
+    /// Put an endpoint into maintenance, or take it out
+    Maintenance {
+        #[command(flatten)]
+        target: control::Target,
+        /// The endpoint
+        endpoint: String,
+        /// on or off
+        #[arg(value_parser = ["on", "off"])]
+        state: String,
+    },
     Replay(replay::Arguments),
+    Journal(journal::Arguments),
     /// Print a completion script: broker-failover completions bash > /etc/bash_completion.d/broker-failover
     Completions {
         /// The shell
@@ -27,9 +101,34 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Status { target, json } => control::status(&target, json),
+        Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),
+        Command::ConfirmReconciled { target, epoch } => {
+            control::command(&target, group::Command::ConfirmReconciled { epoch })
+        }
+        Command::RepeatHook(target) => control::command(&target, group::Command::RepeatHook),
+        Command::Halt { target, text } => control::command(&target, group::Command::Halt { text }),
+        Command::Resume(target) => control::command(&target, group::Command::Resume),
+        Command::Rearm(target) => control::command(&target, group::Command::Rearm),
+        Command::Switchover { target, endpoint } => {
+            control::command(&target, group::Command::Switchover { target: endpoint })
+        }
+        Command::Failback(target) => control::command(&target, group::Command::Failback),
+        Command::Pause(target) => control::command(&target, group::Command::Pause),
+        Command::Unpause(target) => control::command(&target, group::Command::Unpause),
+        Command::Maintenance { target, endpoint, state } => {
+            control::command(&target, group::Command::Maintenance { endpoint, on: state == "on" })
+        }
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "broker-failover", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "broker-failover", &mut script);
+            // A reader that has seen enough (`| head`) is no failure.
+            let _ = std::io::stdout().write_all(&script);
             ExitCode::SUCCESS
         }
     }

@@ -24,18 +24,31 @@ impl Table {
     pub(crate) fn row(&mut self, out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
-            writeln!(out, "{:>5} {:>12}  {:<34} {:<22} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
+            writeln!(out, "{:>5} {:>12}  {:<36} {:<27} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
         }
         let (style, what, why) = describe(answer);
-        let flow = flow(answer);
-        let (line, time, input) = (answer.line, time(answer.step.at), input(answer));
-        writeln!(out, "{line:>5} {time:>12}  {input:<34} {style}{what:<22}{style:#} {flow:<24} {why}")
+        let (flow, why) = (visible(&flow(answer)), visible(&why));
+        let (line, time, input) = (answer.line, time(answer.step.at), visible(&input(answer)));
+        let row = format!("{line:>5} {time:>12}  {input:<36} {style}{what:<27}{style:#} {flow:<24} {why}");
+        writeln!(out, "{}", row.trim_end())
     }
 
     pub(crate) fn end(&self, out: &mut impl Write, tally: Tally) -> io::Result<()> {
         let Tally { taken, refused } = tally;
         writeln!(out, "{} inputs: {taken} taken, {refused} refused", taken + refused)
     }
+}
+
+/// Text from a file as one line that can't steer the terminal: control characters as escapes.
+fn visible(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut visible, c| {
+        if c.is_control() {
+            visible.extend(c.escape_default());
+        } else {
+            visible.push(c);
+        }
+        visible
+    })
 }
 
 /// Hours, minutes, seconds and milliseconds; finer digits where there are any.
@@ -100,8 +113,20 @@ fn describe(answer: &Answer<'_>) -> (Style, String, String) {
             let why = if change.from == change.to { String::new() } else { format!("was {}", change.from) };
             (style, change.to.to_string(), why)
         }
+        Ok(Output::Done) if answer.step.verb == Verb::Status => (PLAIN, "status".to_owned(), status(answer)),
         Ok(Output::Flow(_) | Output::Done) => (PLAIN, "taken".to_owned(), String::new()),
     }
+}
+
+/// The state in one line: where flow is, and where it could go.
+fn status(answer: &Answer<'_>) -> String {
+    let engine = answer.engine;
+    let (Some(active), Some(epoch)) = (engine.active(), engine.epoch()) else { return "nothing is active".to_owned() };
+    let targets: Vec<_> = engine.eligible_targets(answer.now()).map(|id| answer.name(id)).collect();
+    let targets = if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
+    let spent = if engine.is_spent() { ", spent" } else { "" };
+    let placed = if engine.is_operator_placed() { ", placed by an operator" } else { "" };
+    format!("active {}, epoch {epoch}{spent}{placed}; targets: {targets}", answer.name(active))
 }
 
 fn decided(answer: &Answer<'_>, decision: &FailoverDecision) -> (Style, String, String) {

@@ -1,10 +1,25 @@
 //! The supervisor's configuration: what a checked TOML file says.
 
+mod build;
+mod effective;
+mod findings;
+mod keys;
+mod lint;
+mod read;
+mod schema;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy};
+
+pub(crate) use build::redacted;
+pub use build::{Checked, load, parse};
+pub use effective::{Effective, Origin};
+pub use findings::{Finding, Severity};
+pub use lint::Detection;
+pub use schema::json_schema;
 
 /// A checked configuration. Every path is absolute or relative to the working directory already.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,7 +164,7 @@ pub struct HttpConfig {
     pub method: String,
     /// Extra headers; values are secret and never logged.
     pub headers: Vec<(String, String)>,
-    /// Default [200].
+    /// Default `[200]`.
     pub expect_status: Vec<u16>,
     /// The body must contain this.
     pub expect_body: Option<String>,

@@ -1,5 +1,7 @@
 //! The decision loop of a group as a state machine: decided -> fenced -> switched -> reconciled -> open.
 
+mod commands;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,11 +15,16 @@ use crate::scenario::Verb;
 
 use super::super::config::{FailbackMode, GroupConfig};
 use super::super::hooks::{HookReport, HookRequest, Stage};
+use super::super::journal::{Follow, Peer};
 use super::super::probes::Verdict;
+use super::DriverState;
 use super::hooks::Lane;
 
 /// Failed switches in a row after which the group halts instead of trying once more.
 pub(super) const MOST_FAILED_SWITCHES: u32 = 3;
+
+/// Code of the note that stands before the record of an input that begins a halt, or gives one another code.
+pub(super) const HALT_BEGINS: &str = "HALT";
 
 /// Something that happened.
 #[derive(Debug)]
@@ -37,13 +44,20 @@ pub enum Event {
         report: HookReport,
     },
     /// A person asked for something.
-    Command(Command),
+    Command {
+        /// What.
+        command: Command,
+        /// Who, as the kernel says.
+        caller: Option<Peer>,
+    },
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// The journal cannot be trusted any more.
     JournalFailed {
         /// In words.
         text: String,
+        /// The effects that were not carried out: the record that could not be written, and what was to follow it.
+        undone: Vec<Effect>,
     },
 }
 
@@ -161,7 +175,11 @@ pub enum Entry {
         ticket: u64,
         /// Its stage.
         stage: Stage,
-        /// Its epoch.
+        /// Place in the stage's list of hooks.
+        level: usize,
+        /// The endpoint that it was told.
+        endpoint: String,
+        /// The epoch that it was told.
         epoch: u64,
         /// How it ended.
         report: HookReport,
@@ -170,6 +188,8 @@ pub enum Entry {
     Command {
         /// What was asked.
         command: Command,
+        /// Who asked, as the kernel says.
+        caller: Option<Peer>,
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
@@ -187,6 +207,8 @@ pub enum Entry {
 pub enum Outcome {
     /// A decision: outcome and reason code.
     Decided(&'static str, &'static str),
+    /// A probe's result was counted; the endpoint's state.
+    Probed(&'static str),
     /// Taken.
     Taken,
     /// Refused, with this code.
@@ -211,10 +233,22 @@ pub enum Plan {
 pub struct Proof {
     /// The epoch that was fenced.
     pub epoch: u64,
-    /// `hook level 0 (session closed)`, or who confirmed it.
+    /// `fence hook 0, which proves: session closed`, or who confirmed it.
     pub by: String,
+    /// Place of the fence hook in its list; null for a person.
+    pub level: Option<usize>,
     /// When that stops being a proof, in nanoseconds on the group's clock.
     pub until: Option<u64>,
+}
+
+impl Plan {
+    pub(super) fn of(evaluation: &Evaluation) -> Self {
+        match evaluation {
+            Evaluation::Failover => Self::Failover,
+            Evaluation::Failback => Self::Failback,
+            Evaluation::Switchover(target) => Self::Switchover(target.clone()),
+        }
+    }
 }
 
 /// The decision loop. See the [module](super).
@@ -222,20 +256,19 @@ pub struct Proof {
 pub struct Core {
     pub(super) config: GroupConfig,
     pub(super) engine: Engine,
-    /// The engine before the last decision that moved flow: what holds if that decision could not be made durable.
-    undecided: Option<Engine>,
-    pub(super) plan: Option<Plan>,
-    pub(super) proof: Option<Proof>,
-    /// Whether the transport was moved for the present epoch.
-    pub(super) carried: bool,
-    pub(super) failed_switches: u32,
+    /// The engine before each decision of the present event that moved flow: what holds if that decision could not be
+    /// made durable.
+    undecided: Vec<Engine>,
+    /// What the records say; see there.
+    pub(super) memory: DriverState,
+    /// A dry run: no hook runs, nothing moves, nothing is changed.
+    dry_run: bool,
+    /// When the proof in memory stops being one.
+    proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
     pub(super) left: Option<EndpointId>,
-    pub(super) paused: bool,
-    /// A hook of which it is not known whether it ran: a person decides.
-    pub(super) unknown_hook: Option<(Stage, u64)>,
     /// Endpoints without a result since the start: nothing is evaluated before all have one.
-    awaited: Vec<EndpointId>,
+    pub(super) awaited: Vec<EndpointId>,
     pub(super) lane: Lane,
     pub(super) last_reason: Reason,
     held_since: Option<Timestamp>,
@@ -243,27 +276,27 @@ pub struct Core {
     failback_possible: bool,
     last_evidence: Option<Timestamp>,
     silent: bool,
-    journal_failed: bool,
+    pub(super) journal_failed: bool,
     published: Path,
+    /// The moment of the last event: what was due then was done.
+    handled: Timestamp,
 }
 
 impl Core {
     /// The loop of a group whose engine is as it was left, at `now`.
     #[must_use]
-    pub fn new(config: GroupConfig, engine: Engine, state: super::DriverState, now: Timestamp) -> Self {
+    pub fn new(config: GroupConfig, engine: Engine, memory: DriverState, now: Timestamp) -> Self {
         let awaited = engine.endpoints().map(|(id, _)| id).collect();
+        let left = engine.history().last().map(|entry| entry.event.from);
         let mut core = Self {
             published: Path::of(&engine),
-            undecided: None,
-            plan: state.plan,
-            proof: state.proof.map(|proof| Proof { until: proof.until.map(|_| now.as_nanos()), ..proof }),
-            carried: state.carried,
-            failed_switches: state.failed_switches,
-            left: state.left.and_then(|name| engine.id(&name).ok()),
-            paused: state.paused,
-            unknown_hook: state.unknown_hook,
+            undecided: Vec::new(),
+            memory: DriverState { spent: engine.is_spent(), ..memory },
+            dry_run: false,
+            proof_until: None,
+            left,
             awaited,
-            lane: Lane::new(state.halt_confirmed, engine.order_flow()),
+            lane: Lane::default(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
             last_answer: [None, None],
@@ -271,11 +304,20 @@ impl Core {
             last_evidence: Some(now),
             silent: false,
             journal_failed: false,
+            handled: now,
             config,
             engine,
         };
+        // How long ago that was, nobody knows: what holds only for a time holds no more.
+        core.describe_proof(now, Duration::ZERO);
         core.mark_hold(now);
         core
+    }
+
+    /// Runs no hook, moves nothing and obeys no command from now on.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Self { dry_run: true, ..self }
     }
 
     /// The engine, to look at.
@@ -290,17 +332,30 @@ impl Core {
         &self.config
     }
 
+    /// What the last failback evaluation answered.
+    #[must_use]
+    pub fn failback_answer(&self) -> Option<&'static str> {
+        match self.last_answer.last() {
+            Some(Some(Outcome::Decided(outcome, _))) => Some(outcome),
+            _ => None,
+        }
+    }
+
     /// Takes one event and says what must be done, in order.
     #[must_use]
     pub fn handle(&mut self, now: Timestamp, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
+        if !matches!(event, Event::JournalFailed { .. }) {
+            self.undecided.clear();
+        }
+        self.handled = now;
         match event {
             Event::Slot(observed) => self.observe(now, observed, &mut effects),
             Event::Stall { text } => self.forget(now, text, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
-            Event::Command(command) => self.command(now, command, &mut effects),
+            Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
             Event::Deadline => {}
-            Event::JournalFailed { text } => self.fail_journal(now, &text, &mut effects),
+            Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
         effects
@@ -315,18 +370,21 @@ impl Core {
         let hold = self.held_since.map(|since| after(since, self.config.max_hold));
         let silence = self.last_evidence.filter(|_| !self.silent).map(|at| after(at, self.config.no_evidence_alarm));
         let retry = self.lane.next_retry();
-        [hold, silence, retry].into_iter().flatten().min()
+        // What was due at the last event was done then, or waits for something else than time.
+        [hold, silence, retry].into_iter().flatten().filter(|at| *at > self.handled).min()
     }
 
     fn observe(&mut self, now: Timestamp, observed: Observed, effects: &mut Vec<Effect>) {
         let Observed { endpoint, verdict } = observed;
+        let first = !self.awaited.is_empty();
         self.awaited.retain(|id| *id != endpoint);
         let result = match verdict {
             Verdict::Success(_) => ProbeResult::Success,
             Verdict::PathFault { fault, text } => ProbeResult::Failure(format!("{fault:?}: {text}").into()),
             Verdict::NoEvidence { cause, text, .. } => {
                 let name = self.name(endpoint);
-                return note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
+                note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
+                return self.say_targets(now, first, effects);
             }
         };
         if self.engine.active() == Some(endpoint) {
@@ -336,6 +394,14 @@ impl Core {
         let endpoint = self.name(endpoint);
         // An unknown endpoint was removed by a reload while its slot was under way.
         let _ = self.take(now, Input::Probe { endpoint, result }, effects);
+        self.say_targets(now, first, effects);
+    }
+
+    /// Once every endpoint has been heard of: a backup that cannot be used is better known before it is needed.
+    fn say_targets(&self, now: Timestamp, first: bool, effects: &mut Vec<Effect>) {
+        if first && self.awaited.is_empty() {
+            note(effects, "TARGETS", self.targets_text(now));
+        }
     }
 
     /// What was seen before a freeze proves nothing: the same as a restart of the monitor.
@@ -346,26 +412,55 @@ impl Core {
             self.engine = engine;
             self.awaited = self.engine.endpoints().map(|(id, _)| id).collect();
             let entry = Entry::Input { verb: Verb::Restart(RestartKind::Monitor), answer: Outcome::Taken };
-            effects.push(Effect::Record { entry, durable: true });
+            self.record(entry, true, effects);
             note(effects, "STALLED", text);
         }
     }
 
-    fn fail_journal(&mut self, now: Timestamp, text: &str, effects: &mut Vec<Effect>) {
+    fn fail_journal(&mut self, now: Timestamp, text: &str, undone: &[Effect], effects: &mut Vec<Effect>) {
         if self.journal_failed {
             return;
         }
         self.journal_failed = true;
-        // A decision that is not durable did not happen.
-        if let Some(engine) = self.undecided.take() {
-            self.engine = engine;
+        // A decision that is not durable did not happen. One that is durable did.
+        let moved = |effect: &&Effect| {
+            matches!(effect, Effect::Record { entry: Entry::Input { answer: Outcome::Decided("SWITCHED", _), .. }, .. })
+        };
+        let lost = undone.iter().filter(moved).count();
+        if let Some(engine) = self.undecided.len().checked_sub(lost).and_then(|kept| self.undecided.get(kept)) {
+            self.engine = engine.clone();
+        }
+        for effect in undone {
+            if let Effect::Run { ticket, .. } = effect {
+                self.lane.never_started(*ticket);
+            }
         }
         if let Ok(order) = HaltOrder::new("JOURNAL_FAILED", text) {
             let _ = self.engine.halt(order);
+            self.memory.halt_confirmed = false;
+            self.memory.halt_told = false;
             self.lane.halted();
-            self.publish(effects, None);
+            // Whether or not it differs from what was last to be published: that may be among what was not carried out.
+            self.published = Path::of(&self.engine);
+            effects.push(Effect::Publish { path: self.published, reason: None });
         }
         self.mark_hold(now);
+    }
+
+    /// Writes it down, and remembers it as whoever reads it will.
+    pub(super) fn record(&mut self, entry: Entry, durable: bool, effects: &mut Vec<Effect>) {
+        // Most records are of probes, and these have nothing to say to the memory.
+        if !matches!(entry, Entry::Input { answer: Outcome::Probed(_), .. }) {
+            self.memory.fold(&entry.to_body());
+        }
+        effects.push(Effect::Record { entry, durable });
+    }
+
+    /// Whether the record would be remembered.
+    fn is_news(&self, entry: &Entry) -> bool {
+        let mut memory = self.memory.clone();
+        memory.fold(&entry.to_body());
+        memory != self.memory
     }
 
     /// One input of the engine, with its record and its publication in the right order: what closes order flow is
@@ -376,14 +471,17 @@ impl Core {
         input: Input,
         effects: &mut Vec<Effect>,
     ) -> Result<Output, InputError> {
+        let is_probe = matches!(input, Input::Probe { .. });
         let before = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
-        let undecided = self.would_switch(now, &input).then(|| self.engine.clone());
+        let halt_before = self.halt_code();
+        if self.would_switch(now, &input) {
+            self.undecided.push(self.engine.clone());
+        }
         let asks = match &input {
             Input::Evaluate(Evaluation::Failback, _) => Some(1),
             Input::Evaluate(..) => Some(0),
             _ => None,
         };
-        let is_probe = matches!(input, Input::Probe { .. });
         let result = self.engine.apply(now, input.clone());
         let after = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
         let answer = Outcome::of(&result);
@@ -405,18 +503,42 @@ impl Core {
         if changed && !opens {
             self.publish(effects, reason);
         }
-        if changed || !repeated || is_probe {
-            let durable = changed || !is_probe && asks.is_none();
-            effects.push(Effect::Record { entry: Entry::Input { verb: Verb::Input(input), answer }, durable });
+        if self.engine.order_flow().is_halt() && self.halt_code() != halt_before {
+            self.halt_begins(effects);
         }
-        if undecided.is_some() {
-            self.undecided = undecided;
+        let durable = changed || !is_probe && asks.is_none();
+        let entry = Entry::Input { verb: Verb::Input(input), answer };
+        if changed || !repeated || is_probe || self.is_news(&entry) {
+            self.record(entry, durable, effects);
         }
         if changed {
             self.publish(effects, reason);
-            self.changed(now, before.0, effects);
+            self.mark_hold(now);
+            if self.engine.order_flow() != before.0 {
+                self.lane.restart_reconciling();
+            }
         }
         result
+    }
+
+    /// Code of the present halt.
+    fn halt_code(&self) -> Option<String> {
+        let halted = self.engine.order_flow().is_halt();
+        halted.then(|| self.engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code).to_owned())
+    }
+
+    /// A halt that no hook was told of yet.
+    fn halt_begins(&mut self, effects: &mut Vec<Effect>) {
+        self.lane.halted();
+        let code = self.halt_code().unwrap_or_default();
+        if code == HaltOrder::NO_TARGET_AVAILABLE && self.all_fail() {
+            note(
+                effects,
+                "SUSPECT_OBSERVER",
+                "every path fails from here at once: suspect this host, its uplink or the broker".to_owned(),
+            );
+        }
+        self.record(Entry::Note { code: HALT_BEGINS, text: code }, false, effects);
     }
 
     fn would_switch(&self, now: Timestamp, input: &Input) -> bool {
@@ -436,26 +558,6 @@ impl Core {
         }
     }
 
-    /// Order flow, epoch or spent changed.
-    fn changed(&mut self, now: Timestamp, before: OrderFlow, effects: &mut Vec<Effect>) {
-        let flow = self.engine.order_flow();
-        if flow.is_halt() && flow != before {
-            self.lane.halted();
-            if flow == (OrderFlow::Halt { code: crate::engine::HaltCode::NoTargetAvailable }) && self.all_fail() {
-                note(
-                    effects,
-                    "SUSPECT_OBSERVER",
-                    "every path fails from here at once: suspect this host, its uplink or the broker".to_owned(),
-                );
-            }
-        }
-        self.mark_hold(now);
-        if self.engine.order_flow() == before {
-            return;
-        }
-        self.lane.restart_reconciling();
-    }
-
     fn mark_hold(&mut self, now: Timestamp) {
         use crate::engine::HoldReason::{Reconciling, Switching};
         let held = matches!(self.engine.order_flow(), OrderFlow::Hold { reason: Reconciling | Switching });
@@ -472,18 +574,64 @@ impl Core {
     fn drive(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.watch_silence(now, effects);
         if self.journal_failed {
-            return self.next_hook(now, effects);
+            // A pause that nobody can end any more does not bar the halt.
+            if !self.dry_run {
+                self.next_hook(now, effects);
+            }
+            return;
         }
-        self.expire_hold(now, effects);
-        if self.awaited.is_empty() && !self.lane.decides() && self.unknown_hook.is_none() {
-            if self.paused {
+        if !self.dry_run {
+            if let (FenceClaim::Epoch(epoch), false) = (self.claim(now), self.engine.is_spent()) {
+                // A person fenced it: whatever its probes say, it cannot be presumed able to trade.
+                let _ = self.take(now, Input::FenceStarted(epoch), effects);
+            }
+            self.expire_hold(now, effects);
+            self.give_up(now, effects);
+        }
+        if self.awaited.is_empty() && !self.lane.decides() && self.memory.unknown_hooks.is_empty() {
+            if self.is_paused() {
                 self.assess(now, effects);
-            } else {
+            } else if self.memory.failed_switches < MOST_FAILED_SWITCHES {
                 self.evaluate(now, effects);
             }
         }
-        if !self.paused {
+        if !self.is_paused() {
             self.next_hook(now, effects);
+        }
+    }
+
+    /// Whether no hook runs and nothing moves, because a person wants it so.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.memory.paused || self.dry_run
+    }
+
+    /// What cannot be gone on with: a switch all of whose hooks failed, switches that fail one after the other, flow that
+    /// is open on a path of which it is not known whether the transport was moved to it.
+    fn give_up(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let levels = self.config.hooks.switch.len();
+        let is_carried = self.memory.carried || self.memory.spent || self.lane.decides();
+        if !is_carried && levels > 0 && self.memory.switch_level >= levels {
+            self.lane.start_fence();
+            if let Some(epoch) = self.engine.epoch() {
+                let _ = self.take(now, Input::SwitchFailed(epoch.get()), effects);
+            }
+        }
+        let failed = self.memory.failed_switches;
+        if failed >= MOST_FAILED_SWITCHES && self.engine.halt_order().is_none() {
+            self.halt(now, "SWITCH_FAILED", format!("{failed} switches in a row could not be carried out"), effects);
+        }
+        if let (Some((stage, epoch)), OrderFlow::Open { .. }) =
+            (self.memory.unknown_hooks.first(), self.engine.order_flow())
+        {
+            let text = format!("it is not known whether the {stage:?} hook of epoch {epoch} ran");
+            self.halt(now, "HOOK_UNKNOWN", text, effects);
+        }
+    }
+
+    fn halt(&mut self, now: Timestamp, code: &str, text: String, effects: &mut Vec<Effect>) {
+        if let Ok(order) = HaltOrder::new(code, text) {
+            let _ = self.take(now, Input::Halt(order), effects);
         }
     }
 
@@ -502,10 +650,7 @@ impl Core {
         if self.held_since.is_none_or(|since| now.nanos_since(since) < limit) {
             return;
         }
-        let text = format!("order flow was held for {:?}", self.config.max_hold);
-        if let Ok(order) = HaltOrder::new("HOLD_EXPIRED", text) {
-            let _ = self.take(now, Input::Halt(order), effects);
-        }
+        self.halt(now, "HOLD_EXPIRED", format!("order flow was held for {:?}", self.config.max_hold), effects);
     }
 
     fn evaluate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
@@ -515,9 +660,8 @@ impl Core {
         }
         let Ok(decision) = self.decide(now, Evaluation::Failover, claim, effects) else { return };
         match decision.outcome {
-            FailoverOutcome::FenceRequired(_) => self.leave(now, Plan::Failover, effects),
+            FailoverOutcome::FenceRequired(_) => self.leave(now, effects),
             FailoverOutcome::NoAction if self.engine.permits(crate::engine::OrderAction::Submit) => {
-                self.failed_switches = 0;
                 self.fail_back(now, effects);
             }
             _ => {}
@@ -526,17 +670,13 @@ impl Core {
 
     /// A fence of the present epoch is confirmed: complete what it was begun for. False if that cannot be done.
     fn complete(&mut self, now: Timestamp, claim: FenceClaim, effects: &mut Vec<Effect>) -> bool {
-        let evaluation = match &self.plan {
+        let evaluation = match &self.memory.plan {
             Some(Plan::Failback) => Evaluation::Failback,
             Some(Plan::Switchover(target)) => Evaluation::Switchover(target.clone()),
             Some(Plan::Failover) | None => return false,
         };
-        let moved = self.decide(now, evaluation, claim, effects).is_ok_and(|decision| decision.event().is_some());
-        if !moved {
-            // The target was lost meanwhile; the spent epoch must be left all the same.
-            self.plan = Some(Plan::Failover);
-        }
-        moved
+        // If the target was lost meanwhile, the plan is a failover from now on: the spent epoch must be left all the same.
+        self.decide(now, evaluation, claim, effects).is_ok_and(|decision| decision.event().is_some())
     }
 
     fn fail_back(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
@@ -546,7 +686,7 @@ impl Core {
         let was_possible = std::mem::replace(&mut self.failback_possible, warranted);
         let by_hand = self.config.failback == FailbackMode::Manual || self.cannot_fence();
         if !(warranted && by_hand) {
-            self.start(now, Evaluation::Failback, Plan::Failback, effects);
+            self.start(now, Evaluation::Failback, effects);
         } else if !was_possible {
             note(effects, "FAILBACK_POSSIBLE", "the primary is stable; a person may fail back".to_owned());
         }
@@ -558,26 +698,18 @@ impl Core {
     }
 
     /// Starts a move that is not forced.
-    fn start(
-        &mut self,
-        now: Timestamp,
-        evaluation: Evaluation,
-        plan: Plan,
-        effects: &mut Vec<Effect>,
-    ) -> Option<FailoverDecision> {
-        let decision = self.decide(now, evaluation, FenceClaim::None, effects).ok()?;
-        if decision.fence().is_some() {
-            self.leave(now, plan, effects);
+    fn start(&mut self, now: Timestamp, evaluation: Evaluation, effects: &mut Vec<Effect>) {
+        let decided = self.decide(now, evaluation, FenceClaim::None, effects);
+        if decided.is_ok_and(|decision| decision.fence().is_some()) {
+            self.leave(now, effects);
         }
-        Some(decision)
     }
 
     /// The active path must be fenced: its epoch is spent from now on, if there is a hook to begin with.
-    fn leave(&mut self, now: Timestamp, plan: Plan, effects: &mut Vec<Effect>) {
-        if self.plan.is_some() && self.engine.is_spent() {
+    fn leave(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.engine.is_spent() {
             return;
         }
-        self.plan = Some(plan);
         self.lane.start_fence();
         if let Some(epoch) = self.engine.epoch().filter(|_| !self.config.hooks.fence.is_empty()) {
             let _ = self.take(now, Input::FenceStarted(epoch.get()), effects);
@@ -604,9 +736,7 @@ impl Core {
 
     /// Flow moved in the engine; the transport is next.
     pub(super) fn switched(&mut self, event: &SwitchEvent) {
-        self.plan = None;
         self.left = Some(event.from);
-        self.carried = self.config.hooks.switch.is_empty();
         self.failback_possible = false;
         self.lane.start_switch();
     }
@@ -626,121 +756,31 @@ impl Core {
     /// The claim that the present epoch is fenced, while its proof holds.
     fn claim(&self, now: Timestamp) -> FenceClaim {
         let present = self.engine.epoch().map(crate::engine::Epoch::get);
-        match &self.proof {
-            Some(proof) if Some(proof.epoch) == present && proof.until.is_none_or(|until| now.as_nanos() < until) => {
+        match &self.memory.proof {
+            Some(proof) if Some(proof.epoch) == present && self.proof_until.is_none_or(|until| now < until) => {
                 FenceClaim::Epoch(proof.epoch)
             }
             _ => FenceClaim::None,
         }
     }
 
-    fn command(&mut self, now: Timestamp, command: Command, effects: &mut Vec<Effect>) {
-        let place = effects.len();
-        let reply = self.obey(now, &command, effects);
-        let refused = reply.as_ref().err().cloned();
-        // The command stands in the journal before what follows from it.
-        effects.insert(place, Effect::Record { entry: Entry::Command { command, refused }, durable: true });
-        effects.push(Effect::Reply(reply));
+    /// Whether the present epoch is fenced, as far as is known.
+    pub(super) fn is_fenced(&self, now: Timestamp) -> bool {
+        self.claim(now) != FenceClaim::None
     }
 
-    fn obey(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
-        if self.journal_failed {
-            return Err(
-                "the journal failed: nothing can be recorded, so nothing is decided; repair it and restart".to_owned()
-            );
+    /// What the configuration says of a hook's proof, and for how long it still holds if it holds for `at_most` or less.
+    pub(super) fn describe_proof(&mut self, now: Timestamp, at_most: Duration) {
+        let Some(proof) = &mut self.memory.proof else { return };
+        let hook = proof.level.and_then(|level| self.config.hooks.fence.get(level));
+        if let (Some(level), Some(proves)) = (proof.level, hook.and_then(|hook| hook.proves.as_ref())) {
+            proof.by = format!("fence hook {level}, which proves: {proves}");
         }
-        match command {
-            Command::ConfirmFence { epoch } => self.confirm_fence(*epoch),
-            Command::ConfirmReconciled { epoch } => {
-                self.carried = true;
-                self.unknown_hook = None;
-                self.said(now, Input::Reconciled(*epoch), effects)
-            }
-            Command::RepeatHook => match self.unknown_hook.take() {
-                Some((stage, epoch)) => Ok(format!("the {stage:?} hook of epoch {epoch} will be repeated")),
-                None => Err("no hook waits for a person".to_owned()),
-            },
-            Command::Halt { text } => self.said(now, Input::Halt(HaltOrder::operator(text)), effects),
-            Command::Resume => self.said(now, Input::Resume, effects),
-            Command::Maintenance { endpoint, on } => {
-                self.said(now, Input::Maintenance { endpoint: endpoint.clone(), on: *on }, effects)
-            }
-            Command::Pause => {
-                self.paused = true;
-                Ok("paused: probing and assessing, running no hook".to_owned())
-            }
-            Command::Unpause => {
-                self.paused = false;
-                Ok("deciding again".to_owned())
-            }
-            Command::Rearm | Command::Switchover { .. } | Command::Failback => self.move_by_hand(now, command, effects),
-        }
-    }
-
-    fn confirm_fence(&mut self, epoch: u64) -> Result<String, String> {
-        let present = self.engine.epoch().map_or(0, crate::engine::Epoch::get);
-        if epoch != present {
-            return Err(format!("epoch {epoch} is not the present epoch {present}: nothing was confirmed"));
-        }
-        if self.plan.is_none() && !self.engine.is_spent() {
-            return Err("no fence is wanted: nothing was confirmed".to_owned());
-        }
-        if self.unknown_hook.is_some_and(|(stage, _)| stage == Stage::Fence) {
-            self.unknown_hook = None;
-        }
-        self.proof = Some(Proof { epoch, by: "a person".to_owned(), until: None });
-        Ok(format!("epoch {epoch} is fenced"))
-    }
-
-    fn move_by_hand(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
-        if self.paused {
-            return Err("paused: unpause first".to_owned());
-        }
-        if self.lane.decides() || self.unknown_hook.is_some() {
-            return Err("a switch is under way: wait for its hook, or answer for it".to_owned());
-        }
-        let (evaluation, plan) = match command {
-            Command::Rearm => {
-                return match self.take(now, Input::Rearm, effects).map_err(|error| error.to_string())? {
-                    Output::Decision(decision) => {
-                        decision.event().into_iter().for_each(|event| self.switched(event));
-                        Ok(format!("epoch {}", decision.epoch))
-                    }
-                    _ => Err("no decision".to_owned()),
-                };
-            }
-            Command::Switchover { target } => {
-                (Evaluation::Switchover(target.clone()), Plan::Switchover(target.clone()))
-            }
-            _ if self.engine.is_operator_placed() => {
-                let primary = self.engine.endpoints().find(|(_, endpoint)| endpoint.primary);
-                let target = primary.map(|(_, endpoint)| endpoint.name.clone()).unwrap_or_default();
-                (Evaluation::Switchover(target.clone()), Plan::Switchover(target))
-            }
-            _ => (Evaluation::Failback, Plan::Failback),
-        };
-        let decision = match self.take(now, Input::Evaluate(evaluation, self.claim(now)), effects) {
-            Ok(Output::Decision(decision)) => decision,
-            Ok(_) => return Err("no decision".to_owned()),
-            Err(error) => return Err(format!("{}: {error}", error.code())),
-        };
-        if let Some(event) = decision.event() {
-            self.switched(event);
-        }
-        if decision.fence().is_some() {
-            self.leave(now, plan, effects);
-        }
-        match decision.outcome {
-            FailoverOutcome::Switched(_) | FailoverOutcome::FenceRequired(_) => Ok(decision.outcome.name().to_owned()),
-            outcome => Err(format!("{}: {}", outcome.name(), decision.reason)),
-        }
-    }
-
-    fn said(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) -> Result<String, String> {
-        match self.take(now, input, effects) {
-            Ok(_) => Ok(flow_text(&self.engine)),
-            Err(error) => Err(format!("{}: {error}", error.code())),
-        }
+        self.proof_until = hook.and_then(|hook| hook.holds).map(|holds| {
+            let holds = Timestamp::from_elapsed(holds.min(at_most)).as_nanos();
+            Timestamp::from_nanos(now.as_nanos().saturating_add(holds))
+        });
+        proof.until = self.proof_until.map(Timestamp::as_nanos);
     }
 
     pub(super) fn name(&self, id: EndpointId) -> String {
@@ -752,7 +792,8 @@ impl Outcome {
     fn of(result: &Result<Output, InputError>) -> Self {
         match result {
             Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
-            Ok(_) => Self::Taken,
+            Ok(Output::Health(change)) => Self::Probed(change.to.name()),
+            Ok(Output::Flow(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }
     }

@@ -2,38 +2,38 @@
 
 use std::time::Duration;
 
-use crate::engine::{Epoch, HaltOrder, HoldReason, Input, OrderFlow, Timestamp};
+use crate::engine::{Epoch, HoldReason, Input, OrderFlow, Timestamp};
 
 use super::super::config::{CancelOnDisconnect, Hook};
 use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use super::core::{Core, Effect, Entry, MOST_FAILED_SWITCHES, Plan, Proof, flow_text, note};
+use super::core::{Core, Effect, Entry, Plan, flow_text, note};
 
 /// The first wait before a failed hook is tried again; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The hook that runs, and where each stage stands.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lane {
     ticket: u64,
     running: Option<Running>,
     fence: Attempts,
-    switch_level: usize,
     reconcile: Attempts,
     halt: Attempts,
-    pub(super) halt_confirmed: bool,
-    /// The order flow that the flow hook was last told of.
-    told: OrderFlow,
+    /// The order flow that the flow hook was last told of in this run, in words. What it was told before a restart
+    /// nobody knows.
+    told: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     ticket: u64,
     stage: Stage,
+    endpoint: String,
     epoch: u64,
     level: usize,
     abandoned: bool,
-    flow: OrderFlow,
+    flow: String,
 }
 
 /// Where a stage with retries stands: which level is next, and not before when.
@@ -64,22 +64,9 @@ impl Attempts {
 }
 
 impl Lane {
-    pub(super) fn new(halt_confirmed: bool, told: OrderFlow) -> Self {
-        Self {
-            ticket: 0,
-            running: None,
-            fence: Attempts::default(),
-            switch_level: 0,
-            reconcile: Attempts::default(),
-            halt: Attempts::default(),
-            halt_confirmed,
-            told,
-        }
-    }
-
     /// Whether a hook runs whose end decides what comes next, so that nothing is evaluated meanwhile.
     pub(super) fn decides(&self) -> bool {
-        self.running.is_some_and(|running| matches!(running.stage, Stage::Fence | Stage::Switch))
+        self.running.as_ref().is_some_and(|running| matches!(running.stage, Stage::Fence | Stage::Switch))
     }
 
     pub(super) fn next_retry(&self) -> Option<Timestamp> {
@@ -88,7 +75,6 @@ impl Lane {
     }
 
     pub(super) fn halted(&mut self) {
-        self.halt_confirmed = false;
         self.halt = Attempts::default();
     }
 
@@ -97,9 +83,13 @@ impl Lane {
     }
 
     pub(super) fn start_switch(&mut self) {
-        self.switch_level = 0;
         self.fence = Attempts::default();
         self.reconcile = Attempts::default();
+    }
+
+    /// The record that announces it could not be written.
+    pub(super) fn never_started(&mut self, ticket: u64) {
+        self.running.take_if(|running| running.ticket == ticket);
     }
 
     pub(super) fn restart_reconciling(&mut self) {
@@ -122,23 +112,32 @@ impl Core {
         }
         let Some((stage, level)) = self.wanted(now) else { return };
         self.lane.ticket += 1;
-        let request = self.request(stage);
-        let (ticket, epoch, flow) = (self.lane.ticket, request.epoch, self.engine.order_flow());
-        self.lane.running = Some(Running { ticket, stage, epoch, level, abandoned: false, flow });
+        let request = self.request(now, stage);
+        let (ticket, epoch, flow) = (self.lane.ticket, request.epoch, flow_text(&self.engine));
+        let endpoint = request.endpoint.clone();
+        self.lane.running = Some(Running { ticket, stage, endpoint, epoch, level, abandoned: false, flow });
         let entry = Entry::HookStart { ticket, level, request: request.clone() };
-        effects.push(Effect::Record { entry, durable: stage != Stage::Flow });
-        effects.push(Effect::Run { ticket, level, request });
+        self.record(entry, stage != Stage::Flow, effects);
+        // The hook is told the url as it is configured; nobody else is.
+        let configured = self.config.endpoints.iter().find(|one| one.endpoint.name == request.endpoint);
+        let url = configured.map_or(request.url, |one| one.endpoint.url.clone());
+        effects.push(Effect::Run { ticket, level, request: HookRequest { url, ..request } });
     }
 
     fn wanted(&self, now: Timestamp) -> Option<(Stage, usize)> {
         let hooks = &self.config.hooks;
         let flow = self.engine.order_flow();
-        let answered = self.unknown_hook.is_none();
-        let fence = self.fence_wanted() && answered && !hooks.fence.is_empty();
-        let untold = self.lane.told != flow && !hooks.flow.is_empty();
-        let halt = flow.is_halt() && !self.lane.halt_confirmed && !hooks.halt.is_empty();
-        let switch = !self.carried && !self.engine.is_spent() && answered && !hooks.switch.is_empty();
-        let reconcile = self.carried && answered && is_reconciling(flow) && !hooks.reconcile.is_empty();
+        let goes_on = self.memory.unknown_hooks.is_empty() && !self.journal_failed;
+        let carried = self.memory.carried || hooks.switch.is_empty();
+        let fence = self.fence_wanted(now) && goes_on && !hooks.fence.is_empty();
+        let untold = !hooks.flow.is_empty() && self.lane.told.as_deref() != Some(&*flow_text(&self.engine));
+        let halt = flow.is_halt()
+            && !self.memory.halt_confirmed
+            && !self.memory.is_unknown(Stage::Halt)
+            && !hooks.halt.is_empty();
+        // A switch that a restart or a freeze interrupted goes on only on fresh evidence.
+        let switch = !carried && !self.engine.is_spent() && goes_on && self.awaited.is_empty();
+        let reconcile = carried && goes_on && is_reconciling(flow) && !hooks.reconcile.is_empty();
         if halt && self.lane.halt.due(now) {
             Some((Stage::Halt, self.lane.halt.level))
         } else if fence && untold {
@@ -147,7 +146,7 @@ impl Core {
         } else if fence && self.lane.fence.due(now) {
             Some((Stage::Fence, self.lane.fence.level))
         } else if switch {
-            Some((Stage::Switch, self.lane.switch_level))
+            Some((Stage::Switch, self.memory.switch_level))
         } else if reconcile && self.lane.reconcile.due(now) {
             Some((Stage::Reconcile, self.lane.reconcile.level))
         } else if untold {
@@ -157,29 +156,28 @@ impl Core {
         }
     }
 
-    fn fence_wanted(&self) -> bool {
-        let present = self.engine.epoch().map_or(0, Epoch::get);
-        let fenced = self.proof.as_ref().is_some_and(|proof| proof.epoch == present);
-        self.plan.is_some() && self.engine.is_spent() && !fenced && self.engine.policy().settings().require_fence
+    fn fence_wanted(&self, now: Timestamp) -> bool {
+        self.engine.is_spent() && !self.is_fenced(now) && self.engine.policy().settings().require_fence
     }
 
-    fn request(&self, stage: Stage) -> HookRequest {
+    fn request(&self, now: Timestamp, stage: Stage) -> HookRequest {
         let active = self.engine.active();
         let endpoint = active.and_then(|id| self.engine.endpoint(id));
         let left = self.left.map(|id| self.name(id));
-        let target = match (stage, &self.plan) {
+        let target = match (stage, &self.memory.plan) {
             (Stage::Fence, Some(Plan::Switchover(target))) => Some(target.clone()),
             (Stage::Fence, Some(Plan::Failback)) => self
                 .engine
                 .endpoints()
                 .find(|(_, endpoint)| endpoint.primary)
                 .map(|(_, endpoint)| endpoint.name.clone()),
+            (Stage::Fence, _) => self.engine.eligible_targets(now).next().map(|id| self.name(id)),
             (Stage::Switch | Stage::Reconcile, _) => left,
             _ => None,
         };
         let detail = match stage {
             Stage::Reconcile => {
-                self.proof.as_ref().map(|proof| format!("fenced epoch {} by {}", proof.epoch, proof.by))
+                self.memory.proof.as_ref().map(|proof| format!("fenced epoch {} by {}", proof.epoch, proof.by))
             }
             Stage::Flow | Stage::Halt => Some(flow_text(&self.engine)),
             Stage::Fence | Stage::Switch => None,
@@ -208,13 +206,13 @@ impl Core {
             );
         };
         let Running { stage, epoch, level, .. } = running;
-        let entry = Entry::HookEnd { ticket, stage, epoch, report: report.clone() };
-        effects.push(Effect::Record { entry, durable: stage != Stage::Flow });
+        let entry = Entry::HookEnd { ticket, stage, level, endpoint: running.endpoint, epoch, report: report.clone() };
+        self.record(entry, stage != Stage::Flow, effects);
         let ok = report.result == HookResult::Ok;
         let present = self.engine.epoch().map_or(0, Epoch::get) == epoch;
         match stage {
-            Stage::Flow => self.lane.told = running.flow,
-            Stage::Halt if ok && self.engine.order_flow() == running.flow => self.lane.halt_confirmed = true,
+            Stage::Flow => self.lane.told = Some(running.flow),
+            Stage::Halt if ok => {}
             Stage::Halt => self.lane.halt.failed(now, self.config.hooks.halt.len()),
             _ if !present => {
                 note(
@@ -223,40 +221,11 @@ impl Core {
                     format!("{stage:?} hook of epoch {epoch} ended after that epoch; it changes nothing"),
                 );
             }
-            Stage::Fence if ok => self.fenced(now, epoch, level),
+            Stage::Fence if ok => self.describe_proof(now, Duration::MAX),
             Stage::Fence => self.lane.fence.failed(now, self.config.hooks.fence.len()),
-            Stage::Switch if ok => {
-                self.carried = true;
-                self.failed_switches = 0;
-            }
-            Stage::Switch => self.switch_failed(now, epoch, level, effects),
+            // Carried out; or the next level is next, or there is none and the switch is given up.
+            Stage::Switch => {}
             Stage::Reconcile => self.reconcile_ended(now, epoch, &report, effects),
-        }
-    }
-
-    fn fenced(&mut self, now: Timestamp, epoch: u64, level: usize) {
-        let hook = self.config.hooks.fence.get(level);
-        let proves = hook.and_then(|hook| hook.proves.clone()).unwrap_or_else(|| "not stated".to_owned());
-        let holds = hook.and_then(|hook| hook.holds).map(|span| Timestamp::from_elapsed(span).as_nanos());
-        let until = holds.map(|span| now.as_nanos().saturating_add(span));
-        self.proof = Some(Proof { epoch, by: format!("fence hook {level}, which proves: {proves}"), until });
-    }
-
-    /// A switch hook failed: the next level, or the epoch is spent and the next target is tried, or a halt.
-    fn switch_failed(&mut self, now: Timestamp, epoch: u64, level: usize, effects: &mut Vec<Effect>) {
-        self.lane.switch_level = level + 1;
-        if self.lane.switch_level < self.config.hooks.switch.len() {
-            return;
-        }
-        self.plan = Some(Plan::Failover);
-        self.lane.start_fence();
-        let _ = self.take(now, Input::SwitchFailed(epoch), effects);
-        self.failed_switches = self.failed_switches.saturating_add(1);
-        if self.failed_switches >= MOST_FAILED_SWITCHES {
-            let text = format!("{} switches in a row could not be carried out", self.failed_switches);
-            if let Ok(order) = HaltOrder::new("SWITCH_FAILED", text) {
-                let _ = self.take(now, Input::Halt(order), effects);
-            }
         }
     }
 

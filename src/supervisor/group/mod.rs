@@ -5,9 +5,16 @@
 
 pub mod core;
 mod hooks;
+mod ledger;
 mod persist;
+#[cfg(test)]
+mod properties;
+mod status;
+pub mod task;
 #[cfg(test)]
 mod tests;
 
-pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan};
+pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
+pub(super) use persist::plain;
 pub use persist::{DriverState, first_start};
+pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

@@ -3,102 +3,76 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
-    Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, Timestamp,
+    Endpoint, Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow,
+    Timestamp,
 };
 
-use super::super::config::GroupConfig;
-use super::super::hooks::{HookResult, Stage};
-use super::core::{Command, Core, Entry, Outcome, Plan, Proof};
-use crate::engine::Input;
-use crate::scenario::Verb;
+use super::super::config::{EndpointConfig, GroupConfig, redacted};
+use super::super::hooks::Stage;
+use super::core::{Core, Plan, Proof};
 
-/// Kept in the journal at the head of each segment; between heads, [`DriverState::fold`] follows the records.
+/// What the records say of a group beside its engine, and the only memory of its loop that outlives it: the loop changes
+/// it by nothing but [`Follow::fold`](super::super::journal::Follow::fold) of what it writes down, so that what is read
+/// back after a crash is what was known before it. At the head of each segment of the journal it is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverState {
     /// Why the active path is being left, if it is.
     pub plan: Option<Plan>,
-    /// How it was fenced.
+    /// Whether the present epoch is spent.
+    pub spent: bool,
+    /// How the path that was last fenced was fenced.
     pub proof: Option<Proof>,
     /// Whether the transport was moved for the present epoch.
     pub carried: bool,
-    /// Switches in a row that could not be carried out.
+    /// The first switch hook in the list that did not fail for the present epoch.
+    pub switch_level: usize,
+    /// Switches in a row that could not be carried out, since a person last lifted a halt.
     pub failed_switches: u32,
-    /// Name of the path that was last left.
-    pub left: Option<String>,
     /// Whether a person paused the group.
     pub paused: bool,
-    /// Whether the halt hook confirmed the present halt.
+    /// Whether a halt hook confirmed the present halt.
     pub halt_confirmed: bool,
-    /// A hook that had started and whose end is not known.
-    pub unknown_hook: Option<(Stage, u64)>,
+    /// Whether the halt hook that runs, or ran last, was started for the present halt.
+    pub halt_told: bool,
+    /// The hook that has started and not ended, with its epoch.
+    pub running: Option<(Stage, u64)>,
+    /// Hooks of an earlier run that had started and whose ends are not known: a person decides.
+    pub unknown_hooks: Vec<(Stage, u64)>,
 }
 
 impl DriverState {
-    /// Follows one record.
-    pub fn fold(&mut self, entry: &Entry) {
-        match entry {
-            Entry::HookStart { request, .. } => self.unknown_hook = Some((request.stage, request.epoch)),
-            Entry::HookEnd { stage, epoch, report, .. } => {
-                self.unknown_hook = None;
-                match (stage, report.result == HookResult::Ok) {
-                    (Stage::Fence, true) => {
-                        self.proof = Some(Proof {
-                            epoch: *epoch,
-                            by: "a fence hook before the restart".to_owned(),
-                            until: None,
-                        });
-                    }
-                    (Stage::Switch, true) => self.carried = true,
-                    (Stage::Halt, ok) => self.halt_confirmed = ok,
-                    _ => {}
-                }
-            }
-            Entry::Command { command, refused: None } => match command {
-                Command::Pause => self.paused = true,
-                Command::Unpause => self.paused = false,
-                Command::RepeatHook => self.unknown_hook = None,
-                Command::ConfirmFence { epoch } => {
-                    self.proof = Some(Proof { epoch: *epoch, by: "a person".to_owned(), until: None });
-                }
-                Command::ConfirmReconciled { .. } => self.carried = true,
-                _ => {}
-            },
-            Entry::Input { verb: Verb::Input(input), answer } => self.fold_input(input, answer),
-            Entry::Input { .. } | Entry::Command { .. } | Entry::Note { .. } => {}
-        }
+    /// Of a group at its first start: nothing is under way, and the path that carries flow is where it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { carried: true, ..Self::default() }
     }
 
-    fn fold_input(&mut self, input: &Input, answer: &Outcome) {
-        match (input, answer) {
-            (Input::Evaluate(..) | Input::Rearm, Outcome::Decided("SWITCHED", _)) => {
-                self.plan = None;
-                self.carried = false;
-            }
-            (Input::FenceStarted(_) | Input::SwitchFailed(_), Outcome::Taken) => {
-                self.plan = self.plan.take().or(Some(Plan::Failover));
-            }
-            (Input::Halt(_), _) => self.halt_confirmed = false,
-            _ => {}
-        }
+    /// As found after a restart: a hook that was running has an unknown end, unless it may just be run once more.
+    #[must_use]
+    pub fn restarted(mut self, may_repeat: impl Fn(Stage) -> bool) -> Self {
+        self.unknown_hooks.extend(self.running.take());
+        self.unknown_hooks.retain(|(stage, _)| !may_repeat(*stage));
+        self
+    }
+
+    /// Whether a person must say what became of a hook of `stage`.
+    pub(super) fn is_unknown(&self, stage: Stage) -> bool {
+        self.unknown_hooks.iter().any(|(unknown, _)| *unknown == stage)
     }
 }
 
 impl Core {
     /// What to keep of this loop.
     #[must_use]
-    pub fn state(&self) -> DriverState {
-        DriverState {
-            plan: self.plan.clone(),
-            proof: self.proof.clone(),
-            carried: self.carried,
-            failed_switches: self.failed_switches,
-            left: self.left.map(|id| self.name(id)),
-            paused: self.paused,
-            halt_confirmed: self.lane.halt_confirmed,
-            unknown_hook: self.unknown_hook,
-        }
+    pub fn state(&self) -> &DriverState {
+        &self.memory
     }
+}
+
+/// The endpoint as the engine knows it, and with it the journal: without the secrets in its url.
+pub(in crate::supervisor) fn plain(one: &EndpointConfig) -> Endpoint {
+    Endpoint { url: redacted(&one.endpoint.url), ..one.endpoint.clone() }
 }
 
 /// The engine of a group that has no journal yet: `endpoint` carries flow, and orders in flight must be reconciled
@@ -107,8 +81,7 @@ impl Core {
 /// # Errors
 /// The configuration's endpoints cannot be registered, or `endpoint` is not among them.
 pub fn first_start(config: &GroupConfig, endpoint: &str, now: Timestamp) -> Result<Engine, RestoreError> {
-    let endpoints =
-        config.endpoints.iter().map(|one| SnapshotEndpoint { endpoint: one.endpoint.clone(), maintenance: false });
+    let endpoints = config.endpoints.iter().map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: false });
     let snapshot = Snapshot {
         version: Snapshot::VERSION,
         endpoints: endpoints.collect(),

@@ -8,10 +8,11 @@ use crate::supervisor::config::{
     Probing, Require,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
+use crate::supervisor::journal::Follow;
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
 use super::core::flow_text;
-use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, first_start};
+use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, first_start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -26,7 +27,7 @@ fn endpoint(endpoint: Endpoint) -> EndpointConfig {
     }
 }
 
-fn hook(idempotent: bool) -> Vec<Hook> {
+pub(super) fn hook(idempotent: bool) -> Vec<Hook> {
     vec![Hook {
         action: HookAction::Command(vec!["true".to_owned()]),
         timeout: Duration::from_secs(2),
@@ -36,7 +37,7 @@ fn hook(idempotent: bool) -> Vec<Hook> {
     }]
 }
 
-fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
+pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
     let settings = PolicySettings { failure_threshold: 2, failback_success_threshold: 2, ..PolicySettings::default() };
     let mut config = GroupConfig {
         name: "main".to_owned(),
@@ -84,7 +85,7 @@ impl World {
         for endpoint in &config.endpoints {
             engine.register(endpoint.endpoint.clone()).unwrap();
         }
-        Self::of(config, engine, DriverState { carried: true, ..DriverState::default() })
+        Self::of(config, engine, DriverState::new())
     }
 
     fn of(config: GroupConfig, engine: Engine, state: DriverState) -> Self {
@@ -166,7 +167,7 @@ impl World {
     }
 
     fn command(&mut self, command: Command) -> Result<String, String> {
-        self.event(Event::Command(command));
+        self.event(Event::Command { command, caller: None });
         self.reply.take().unwrap()
     }
 
@@ -430,13 +431,142 @@ fn a_journal_that_fails_halts_and_takes_back_what_was_not_durable() {
     world.end_hook(Stage::Fence, HookResult::Ok);
     assert_eq!(world.core.engine().epoch().unwrap().get(), 2);
     // The record of SWITCHED could not be written: nothing of what followed it happened.
-    world.running = None;
-    world.event(Event::JournalFailed { text: "no space left".to_owned() });
+    let (ticket, request) = world.running.take().unwrap();
+    let entry = world.records.iter().rfind(|entry| is_switched(entry)).unwrap().clone();
+    let undone = vec![Effect::Record { entry, durable: true }, Effect::Run { ticket, level: 0, request }];
+    world.event(Event::JournalFailed { text: "no space left".to_owned(), undone });
+    assert_eq!(world.stage(), Some(Stage::Halt), "the hook that was not started does not bar the halt hook");
     assert_eq!(world.core.engine().epoch().unwrap().get(), 1);
     assert_eq!(world.published, "HALT JOURNAL_FAILED");
     world.rounds(&["x++", "x++"]);
-    assert_eq!(world.core.engine().epoch().unwrap().get(), 1);
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    assert_eq!((world.stage(), world.core.engine().epoch().unwrap().get()), (None, 1));
     assert!(world.command(Command::Resume).is_err());
+}
+
+fn is_switched(entry: &Entry) -> bool {
+    matches!(entry, Entry::Input { answer: Outcome::Decided("SWITCHED", _), .. })
+}
+
+#[test]
+fn a_journal_that_fails_takes_back_nothing_that_is_on_disk() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    for stage in [Stage::Fence, Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    world.rounds(&["x++", "x++"]);
+    world.event(Event::JournalFailed { text: "no space left".to_owned(), undone: Vec::new() });
+    assert_eq!(world.published, "HALT JOURNAL_FAILED");
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((request.stage, &*request.endpoint, request.epoch), (Stage::Halt, "west", 2));
+}
+
+#[test]
+fn a_journal_that_fails_while_a_hook_runs_lets_it_end_and_then_only_halts() {
+    for (stages, running) in [(0, Stage::Fence), (1, Stage::Switch), (2, Stage::Reconcile)] {
+        let mut world = World::new(config(|_| {}));
+        world.rounds(&["+++", "x++", "x++"]);
+        for stage in [Stage::Fence, Stage::Switch].into_iter().take(stages) {
+            world.end_hook(stage, HookResult::Ok);
+        }
+        let epoch = world.core.engine().epoch();
+        world.event(Event::JournalFailed { text: "no space left".to_owned(), undone: Vec::new() });
+        world.end_hook(running, HookResult::Ok);
+        world.end_hook(Stage::Halt, HookResult::Exit(1));
+        world.wait(1);
+        world.end_hook(Stage::Halt, HookResult::Ok);
+        world.rounds(&["x++", "+++", "+++"]);
+        assert_eq!((world.stage(), &*world.published), (None, "HALT JOURNAL_FAILED"));
+        assert_eq!(world.core.engine().epoch(), epoch);
+    }
+}
+
+#[test]
+fn nothing_is_due_again_after_it_was_done() {
+    // A wait that is over and still named would make the loop spin.
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "xxx", "xxx"]);
+    world.end_hook(Stage::Halt, HookResult::Exit(1));
+    world.wait(1);
+    for _ in 0..3 {
+        let next = world.core.next_deadline();
+        assert!(next.is_none_or(|at| at.as_nanos() > world.now), "{next:?} is past");
+        world.wait(0);
+    }
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    let next = world.core.next_deadline();
+    assert!(next.is_none_or(|at| at.as_nanos() > world.now), "{next:?} is past");
+}
+
+#[test]
+fn a_refused_confirmation_moves_nothing() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.stage(), Some(Stage::Switch));
+    assert!(world.command(Command::ConfirmReconciled { epoch: 2 }).unwrap_err().contains("under way"));
+    world.end_hook(Stage::Switch, HookResult::Exit(1));
+    assert_eq!((world.stage(), &*world.published), (Some(Stage::Fence), "HOLD SWITCHING"));
+    assert!(world.command(Command::ConfirmReconciled { epoch: 2 }).is_err());
+    assert!(!world.core.state().carried);
+}
+
+#[test]
+fn a_person_who_confirms_a_fence_closes_the_path_even_if_it_recovered_meanwhile() {
+    let mut world = World::new(config(|config| config.hooks.fence = Vec::new()));
+    world.rounds(&["+++", "x++", "x++"]);
+    // It recovers, and is reconciled: nobody needs to leave it any more, and a late confirmation is refused.
+    world.round("+++");
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    assert_eq!(world.published, "OPEN east #1");
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).unwrap_err().contains("no fence is wanted"));
+    world.rounds(&["x++", "x++"]);
+    assert_eq!((world.stage(), &*world.published), (None, "HOLD SWITCHING"), "an old word is no proof");
+    // An operator's move: flow stays open until a person has fenced the path, and is closed by that.
+    world.round("+++");
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    assert_eq!(world.command(Command::Switchover { target: "north".to_owned() }).unwrap(), "FENCE_REQUIRED");
+    assert_eq!(world.published, "OPEN east #1");
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
+    let (_, request) = world.running.clone().unwrap();
+    assert_eq!((request.stage, &*request.endpoint, request.epoch), (Stage::Switch, "north", 2));
+}
+
+#[test]
+fn a_proof_that_no_longer_holds_is_made_anew() {
+    let mut world = World::new(config(|config| config.hooks.fence[0].holds = Some(Duration::from_secs(10))));
+    world.rounds(&["+++", "x++", "x++", "xxx", "xxx", "xxx"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.published, "HALT NO_TARGET_AVAILABLE");
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    for _ in 0..12 {
+        world.round("xxx");
+    }
+    if world.stage() == Some(Stage::Fence) {
+        world.end_hook(Stage::Fence, HookResult::Ok);
+    }
+    world.wait(60);
+    world.rounds(&["x+x"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.stage(), Some(Stage::Switch));
+}
+
+#[test]
+fn b34_switches_that_fail_in_a_row_end_in_a_halt_that_a_person_lifts() {
+    let mut world = World::new(config(|config| config.hooks.halt = Vec::new()));
+    world.rounds(&["+++", "x++", "x++"]);
+    for _ in 0..3 {
+        world.end_hook(Stage::Fence, HookResult::Ok);
+        world.end_hook(Stage::Switch, HookResult::Exit(1));
+    }
+    assert_eq!(world.published, "HALT SWITCH_FAILED");
+    // The path that was not reached is fenced; then nothing is hammered.
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.rounds(&["x++"; 20]);
+    assert_eq!((world.stage(), world.core.engine().epoch().unwrap().get()), (None, 4));
+    assert!(world.command(Command::Resume).is_ok());
+    assert_eq!(world.stage(), Some(Stage::Switch));
 }
 
 #[test]
@@ -444,7 +574,7 @@ fn a_lost_state_folder_begins_held_on_the_stated_endpoint() {
     let config = config(|_| {});
     let engine = first_start(&config, "west", Timestamp::ZERO).unwrap();
     assert!(first_start(&config, "nowhere", Timestamp::ZERO).is_err());
-    let mut world = World::of(config, engine, DriverState { carried: true, ..DriverState::default() });
+    let mut world = World::of(config, engine, DriverState::new());
     assert_eq!(world.published, "HOLD RECONCILING");
     world.event(Event::Deadline);
     world.end_hook(Stage::Reconcile, HookResult::Ok);
@@ -459,14 +589,14 @@ fn folding_the_records_gives_the_state_that_was_lost() {
     let stages = [Stage::Fence, Stage::Switch, Stage::Reconcile];
     world.rounds(&["+++", "x++", "x++"]);
     for (done, stage) in stages.into_iter().enumerate() {
-        let mut folded = DriverState { carried: true, ..DriverState::default() };
-        world.records.iter().for_each(|entry| folded.fold(entry));
-        assert_eq!(folded.unknown_hook.map(|(stage, _)| stage), Some(stage), "after {done} stages");
+        let mut folded = DriverState::new();
+        world.records.iter().for_each(|entry| folded.fold(&entry.to_body()));
+        assert_eq!(folded.running.map(|(stage, _)| stage), Some(stage), "after {done} stages");
         assert_eq!(folded.carried, world.core.state().carried);
         assert_eq!(folded.plan, world.core.state().plan);
         world.end_hook(stage, HookResult::Ok);
     }
-    let mut folded = DriverState { carried: true, ..DriverState::default() };
-    world.records.iter().for_each(|entry| folded.fold(entry));
-    assert_eq!((folded.unknown_hook, folded.carried, folded.plan), (None, true, None));
+    let mut folded = DriverState::new();
+    world.records.iter().for_each(|entry| folded.fold(&entry.to_body()));
+    assert_eq!((folded.running, folded.carried, folded.plan), (None, true, None));
 }

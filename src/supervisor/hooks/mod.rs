@@ -112,7 +112,22 @@ pub async fn run(hook: &Hook, request: &HookRequest, abandoned: impl Future<Outp
             }
         }
     };
-    report(request.stage, ended, started.elapsed())
+    let mut report = report(request.stage, ended, started.elapsed());
+    report.output = without_secrets(report.output, &request.url);
+    report
+}
+
+/// The output without the user and the password that stand in the url.
+fn without_secrets(output: String, url: &str) -> String {
+    let Some((user, rest)) = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')) else { return output };
+    if rest.is_empty() || user.contains('/') {
+        return output;
+    }
+    let password = user.split_once(':').map_or(user, |(_, password)| password);
+    [user, password]
+        .into_iter()
+        .filter(|secret| !secret.is_empty())
+        .fold(output, |text, secret| text.replace(secret, "***"))
 }
 
 /// How a run ended, before its answer is read.
@@ -151,6 +166,18 @@ fn counts_in(output: &str) -> Result<ReconcileCounts, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_hook_prints_is_kept_without_the_secrets_of_the_url() {
+        let clean = |output: &str, url| without_secrets(output.to_owned(), url);
+        let url = "https://desk:pa55@api.example/x";
+        assert_eq!(
+            clean("at https://desk:pa55@api.example/x: pa55 refused", url),
+            "at https://***@api.example/x: *** refused"
+        );
+        assert_eq!(clean("at https://api.example/a@b", "https://api.example/a@b"), "at https://api.example/a@b");
+        assert_eq!(clean("ok", "tcp://127.0.0.1:1"), "ok");
+    }
 
     #[test]
     fn counts_stand_on_the_last_line() {

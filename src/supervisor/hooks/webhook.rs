@@ -37,9 +37,10 @@ async fn answer(url: &str, request: &HookRequest) -> Result<(u16, Vec<u8>), Stri
         let body = body.map_err(|error| format!("the answer's body: {error}"))?.to_bytes();
         Ok((status, body.to_vec()))
     };
-    // The connection makes progress only while it is polled; it ends with the exchange.
+    // The connection makes progress only while it is polled. Once it has ended, the exchange knows how it went.
+    let mut exchange = std::pin::pin!(exchange);
     tokio::select! {
-        done = exchange => done,
-        ended = connection => Err(format!("the connection closed early: {ended:?}")),
+        done = &mut exchange => done,
+        _ = connection => exchange.await,
     }
 }

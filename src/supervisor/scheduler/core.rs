@@ -333,7 +333,7 @@ impl Core {
             }
             self.on(index, |entry, ctx| entry.due(now.at, polled, ctx, actions));
         }
-        self.unflushed.extend(self.full.drain(..));
+        self.unflushed.append(&mut self.full);
         self.flush();
     }
 

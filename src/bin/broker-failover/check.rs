@@ -1,0 +1,93 @@
+//! `check`: everything that is wrong or dangerous in a configuration file, at once.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use broker_failover::supervisor::config::{Checked, Finding, Origin, Severity, json_schema, load};
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// Check a configuration file: every error and warning at once, and the detection times that the settings give.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit status: 0 the file is accepted (there may be warnings); 2 it is refused, or cannot be read."
+)]
+pub(crate) struct Arguments {
+    /// The configuration file
+    #[arg(required_unless_present = "schema")]
+    config: Option<PathBuf>,
+    /// Print every value in force with its origin
+    #[arg(long)]
+    print_effective: bool,
+    /// Print the JSON Schema of configuration files and stop
+    #[arg(long)]
+    schema: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match tell(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(2),
+        // The reader has seen enough (`| head`).
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(anstream::stderr(), "broker-failover: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tell(arguments: &Arguments) -> io::Result<bool> {
+    let mut out = anstream::stdout().lock();
+    let Some(file) = arguments.config.as_ref().filter(|_| !arguments.schema) else {
+        writeln!(out, "{:#}", json_schema())?;
+        return Ok(true);
+    };
+    let checked = load(file)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: cannot be read: {error}", file.display())))?;
+    for finding in &checked.findings {
+        let Finding { severity, line, column, key, found, expected } = finding;
+        let (style, name) = match severity {
+            Severity::Error => (ERROR, "error"),
+            Severity::Warning => (WARNING, "warning"),
+        };
+        writeln!(
+            out,
+            "{}:{line}:{column}: {style}{name}{style:#}: {key}: {found}; expected {expected}",
+            file.display()
+        )?;
+    }
+    if arguments.print_effective {
+        effective(&mut out, &checked)?;
+    }
+    bounds(&mut out, &checked)?;
+    Ok(checked.config.is_some())
+}
+
+fn effective(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
+    let width = checked.effective.iter().map(|value| value.key.len()).max().unwrap_or(0);
+    for value in &checked.effective {
+        let origin = match value.origin {
+            Origin::Line(line) => format!("line {line}"),
+            Origin::Default => "default".to_owned(),
+        };
+        writeln!(out, "{:<width$} = {:<40} # {origin}", value.key, value.value)?;
+    }
+    Ok(())
+}
+
+fn bounds(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
+    for group in checked.config.iter().flat_map(|config| &config.groups) {
+        let detection = group.detection();
+        let (refused, hung) = (detection.refused, detection.hung);
+        writeln!(
+            out,
+            "{}: from a fault to DOWN: {:?} to {:?} where the path answers at once (refused, reset, 500), {:?} to {:?} where it hangs",
+            group.name, refused.0, refused.1, hung.0, hung.1
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The commands of a running supervisor, over its local socket.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use broker_failover::supervisor::config::load;
+use broker_failover::supervisor::control::{Answer, Request, ask};
+use broker_failover::supervisor::group::Command;
+use serde_json::Value;
+
+/// Which supervisor, and which of its groups.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    /// Its configuration file, which names the socket
+    #[arg(long, short, value_name = "CONFIG", required_unless_present = "socket")]
+    config: Option<PathBuf>,
+    /// Its control socket
+    #[arg(long, conflicts_with = "config")]
+    socket: Option<PathBuf>,
+    /// The group; may be left out where there is only one
+    #[arg(long, short)]
+    group: Option<String>,
+}
+
+impl Target {
+    fn socket(&self) -> Result<PathBuf, String> {
+        match (&self.socket, &self.config) {
+            (Some(socket), _) => Ok(socket.clone()),
+            (None, Some(file)) => {
+                let checked = load(file).map_err(|error| format!("{}: cannot be read: {error}", file.display()))?;
+                let config = checked.config.ok_or_else(|| format!("{} is refused: see check", file.display()))?;
+                Ok(config.supervisor.socket)
+            }
+            (None, None) => Err("which supervisor? --config or --socket".to_owned()),
+        }
+    }
+}
+
+/// Sends a command and prints the answer. Exit status: 0 done; 1 refused; 2 the supervisor cannot be reached.
+pub(crate) fn command(target: &Target, command: Command) -> ExitCode {
+    let request = Request::Command { group: target.group.clone(), command };
+    match send(target, &request) {
+        Ok(Answer::Ok(text)) => {
+            let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
+            say(&text);
+            ExitCode::SUCCESS
+        }
+        Ok(Answer::Error(why)) => refuse(&why, 1),
+        Err(why) => refuse(&why, 2),
+    }
+}
+
+/// Prints the state of every group, or of the one that is asked for.
+pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
+    let groups = match send(target, &Request::Status { status: true }) {
+        Ok(Answer::Ok(Value::Array(groups))) => groups,
+        Ok(answer) => return refuse(&format!("an answer that is no status: {answer:?}"), 2),
+        Err(why) => return refuse(&why, 2),
+    };
+    let wanted: Vec<_> =
+        groups.into_iter().filter(|one| target.group.as_deref().is_none_or(|name| one["name"] == name)).collect();
+    if wanted.is_empty() {
+        return refuse("no such group", 1);
+    }
+    if json {
+        say(&format!("{:#}", Value::Array(wanted)));
+    } else {
+        wanted.iter().for_each(|group| say(&table(group)));
+    }
+    ExitCode::SUCCESS
+}
+
+fn send(target: &Target, request: &Request) -> Result<Answer, String> {
+    let socket = target.socket()?;
+    ask(&socket, request).map_err(|error| unreachable(&socket, &error))
+}
+
+fn unreachable(socket: &Path, error: &io::Error) -> String {
+    format!("{}: no supervisor answers there: {error}", socket.display())
+}
+
+fn table(group: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut out = format!("{}: {}", text(&group["name"]), text(&group["order_flow"]));
+    let mut more = |present: bool, what: String| {
+        if present {
+            out.push_str(", ");
+            out.push_str(&what);
+        }
+    };
+    more(group["spent"] == true, "epoch spent".to_owned());
+    more(group["paused"] == true, "PAUSED".to_owned());
+    more(group["halt_confirmed"] == false, "halt UNCONFIRMED".to_owned());
+    more(!group["halt_text"].is_null(), text(&group["halt_text"]));
+    more(!group["waits_for"].is_null(), format!("waits for a person: {}", text(&group["waits_for"])));
+    for endpoint in group["endpoints"].as_array().into_iter().flatten() {
+        let active = if group["active"] == endpoint["name"] { "*" } else { " " };
+        let age = endpoint["health_age"].as_f64().map_or_else(|| "never".to_owned(), |age| format!("{age:.1} s ago"));
+        let why = [&endpoint["last_probe_error"], &endpoint["unusable"]].into_iter().find(|why| !why.is_null());
+        out.push_str(&format!(
+            "\n  {active} {:<16} {:<9} {:>12}  {}",
+            text(&endpoint["name"]),
+            text(&endpoint["state"]),
+            age,
+            why.map(text).unwrap_or_default()
+        ));
+    }
+    out
+}
+
+fn say(text: &str) {
+    // A reader that has seen enough is no failure.
+    let _ = writeln!(anstream::stdout(), "{text}");
+}
+
+fn refuse(why: &str, status: u8) -> ExitCode {
+    let _ = writeln!(anstream::stderr(), "broker-failover: {why}");
+    ExitCode::from(status)
+}

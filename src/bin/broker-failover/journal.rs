@@ -1,0 +1,317 @@
+//! `journal`: reads what a supervisor recorded.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use broker_failover::engine::{Evaluation, FenceClaim, HaltOrder, Input, ProbeResult, RestartKind};
+use broker_failover::scenario::Verb;
+use broker_failover::supervisor::hooks::{HookReport, HookResult};
+use broker_failover::supervisor::journal::{
+    Answer, Body, Checkpoint, CommandRecord, Counts, Exported, ReadError, Record, Seq, StageRecord, Torn, export,
+    follow_nothing, for_each, verify,
+};
+
+const ALARM: Style = AnsiColor::Red.on_default().bold();
+const MOVE: Style = AnsiColor::Cyan.on_default().bold();
+const CARE: Style = AnsiColor::Yellow.on_default();
+const GOOD: Style = AnsiColor::Green.on_default();
+const FAINT: Style = Style::new().dimmed();
+const PLAIN: Style = Style::new();
+
+/// Read what a supervisor recorded. Nothing is changed, and the supervisor may be running.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit status: 0 the journal is sound; 1 its last line is torn, which the next start cuts; 2 it is \
+    damaged, of another version, or cannot be read (export: or says nothing of the group)."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print what happened, as a table for people. Times are UTC
+    Show {
+        /// The journal's folder
+        dir: PathBuf,
+        /// Only this group
+        #[arg(long)]
+        group: Option<String>,
+        /// The state that each segment begins with, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Check every line, the chain, the numbers, and that every input is answered as recorded
+    Verify {
+        /// The journal's folder
+        dir: PathBuf,
+    },
+    /// Print what a group went through as a scenario: broker-failover journal export DIR --group G | broker-failover replay -
+    Export {
+        /// The journal's folder
+        dir: PathBuf,
+        /// The group
+        #[arg(long)]
+        group: String,
+        /// Up to this record (the last one)
+        #[arg(long)]
+        to: Option<Seq>,
+    },
+}
+
+/// How a run ended; the number is the exit status.
+#[derive(Clone, Copy)]
+enum Ending {
+    Sound = 0,
+    Torn = 1,
+    Damaged = 2,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let mut out = Out { to: BufWriter::new(anstream::stdout().lock()), error: None };
+    let ending = match &arguments.command {
+        Command::Show { dir, group, all } => show(dir, group.as_deref(), *all, &mut out),
+        Command::Verify { dir } => check(dir, &mut out),
+        Command::Export { dir, group, to } => print_scenario(dir, group, *to, &mut out),
+    };
+    out.print(|to| to.flush());
+    let ending = ending.unwrap_or_else(|message| {
+        complain(&message);
+        Ending::Damaged
+    });
+    let ending = match out.error {
+        // The reader has seen enough (`| head`).
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("cannot write: {error}"));
+            Ending::Damaged
+        }
+        _ => ending,
+    };
+    ExitCode::from(ending as u8)
+}
+
+/// Standard output; the first error ends the printing.
+struct Out<W: Write> {
+    to: W,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> Out<W> {
+    fn print(&mut self, print: impl FnOnce(&mut W) -> io::Result<()>) {
+        if self.error.is_none() {
+            self.error = print(&mut self.to).err();
+        }
+    }
+}
+
+fn show(dir: &Path, group: Option<&str>, all: bool, out: &mut Out<impl Write>) -> Result<Ending, String> {
+    let mut records = 0_u64;
+    let torn = for_each(dir, |record, in_head| {
+        if records == 0 {
+            out.print(|to| writeln!(to, "{:>8} {:<26} {:<14} WHAT", "RECORD", "TIME (UTC)", "GROUP"));
+        }
+        records += 1;
+        let wanted = group.is_none_or(|group| record.group.as_deref() == Some(group));
+        if wanted && (all || !in_head) {
+            out.print(|to| row(to, record));
+        }
+    });
+    let torn = torn.map_err(|error| message(dir, &error))?;
+    if records == 0 {
+        return Err(nothing(dir));
+    }
+    Ok(torn.map_or(Ending::Sound, |torn| {
+        complain(&torn_text(&torn));
+        Ending::Torn
+    }))
+}
+
+fn check(dir: &Path, out: &mut Out<impl Write>) -> Result<Ending, String> {
+    let counts = verify(dir, follow_nothing).map_err(|error| message(dir, &error))?;
+    let Some((oldest, newest)) = counts.segments.first().zip(counts.segments.last()) else {
+        return Err(nothing(dir));
+    };
+    let Counts { segments, kinds, inputs, groups, torn } = &counts;
+    out.print(|to| {
+        let (records, bytes) = (counts.records(), counts.bytes());
+        writeln!(
+            to,
+            "{records} records ({} to {}) in {} segments, {bytes} bytes; the chain is whole",
+            oldest.first,
+            newest.last,
+            segments.len()
+        )?;
+        writeln!(to, "{inputs} inputs are answered as recorded; groups: {}", groups.join(", "))?;
+        let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        writeln!(to, "{}", kinds.join(", "))
+    });
+    Ok(match torn {
+        None => Ending::Sound,
+        Some(torn) => {
+            complain(&torn_text(torn));
+            Ending::Torn
+        }
+    })
+}
+
+fn print_scenario(dir: &Path, group: &str, to: Option<Seq>, out: &mut Out<impl Write>) -> Result<Ending, String> {
+    let exported = export(dir, group, to, |Exported { line, .. }| out.print(|to| writeln!(to, "{line}")));
+    match exported.map_err(|error| message(dir, &error))? {
+        true => Ok(Ending::Sound),
+        false => Err(format!("{}: says nothing of a group {group:?}", dir.display())),
+    }
+}
+
+fn torn_text(torn: &Torn) -> String {
+    let Torn { segment, line, bytes, .. } = torn;
+    format!(
+        "{segment}, line {line}: {} bytes of a write that did not come to its end; the next start cuts them and keeps \
+         them aside (a supervisor that is writing at this moment looks the same)",
+        bytes.len()
+    )
+}
+
+fn nothing(dir: &Path) -> String {
+    format!("{}: there is no journal", dir.display())
+}
+
+fn message(dir: &Path, error: &ReadError) -> String {
+    match error {
+        ReadError::Damaged(_) => format!("{}: {error}", dir.display()),
+        ReadError::Io { .. } => error.to_string(),
+    }
+}
+
+fn row(to: &mut impl Write, record: &Record) -> io::Result<()> {
+    let (style, what) = describe(&record.body);
+    let wall = record.wall_text().replace('T', " ").replace('Z', "");
+    let group = record.group.as_deref().unwrap_or("-");
+    writeln!(to, "{:>8} {wall:<26} {group:<14} {style}{what}{style:#}", record.seq)
+}
+
+/// What happened in words, and how loud it is.
+fn describe(body: &Body) -> (Style, String) {
+    match body {
+        Body::Segment(segment) => (FAINT, format!("a segment begins with {} groups", segment.groups)),
+        Body::Start(start) => {
+            let (version, pid, hash) = (&start.version, start.pid, &start.config_hash);
+            (MOVE, format!("supervisor {version} started, process {pid}, configuration {hash}"))
+        }
+        Body::Config(config) => (FAINT, format!("configured: {}", config.line)),
+        Body::Snapshot(checkpoint) => (FAINT, state(checkpoint)),
+        Body::Input { verb, answer } => (loudness(answer), format!("{}: {answer}", input(verb))),
+        Body::HookStart(hook) => {
+            let request = &hook.request;
+            let (stage, endpoint, epoch, level) = (request.stage, &request.endpoint, request.epoch, hook.level);
+            (CARE, format!("hook {stage:?} level {level} starts: {endpoint} #{epoch}, {}", request.reason))
+        }
+        Body::HookEnd(hook) => {
+            let (style, how) = ended(&hook.report);
+            let (stage, endpoint, epoch, level) = (hook.stage, &hook.endpoint, hook.epoch, hook.level);
+            (style, format!("hook {stage:?} level {level} ended: {endpoint} #{epoch}, {how}"))
+        }
+        Body::Stage(stage) => (MOVE, stage_text(stage)),
+        Body::Command(command) => command_text(command),
+        Body::Note(note) => (ALARM, format!("{}: {}", note.code, note.text)),
+        Body::Stop(stop) => (MOVE, format!("supervisor stopped: {}", stop.reason)),
+    }
+}
+
+fn state(checkpoint: &Checkpoint) -> String {
+    let snapshot = &checkpoint.snapshot;
+    let active = snapshot.active.as_ref().map_or_else(
+        || "nothing active".to_owned(),
+        |active| format!("{} #{}{}", active.endpoint, active.epoch, if active.spent { " (spent)" } else { "" }),
+    );
+    format!("state: {active}, {:?}", snapshot.order_flow)
+}
+
+fn loudness(answer: &Answer) -> Style {
+    if answer.flow.as_deref().is_some_and(|flow| flow.starts_with("HALT")) {
+        return ALARM;
+    }
+    match &*answer.outcome {
+        "NO_TARGET_AVAILABLE" | "DOWN" | Answer::REFUSED => ALARM,
+        "SWITCHED" => MOVE,
+        "FENCE_REQUIRED" | "COOLDOWN_ACTIVE" | "NOT_STABLE_YET" | "FLAP_SUPPRESSED" | "DEGRADED" => CARE,
+        "HEALTHY" => GOOD,
+        _ => PLAIN,
+    }
+}
+
+fn input(verb: &Verb) -> String {
+    let claimed = |claim: &FenceClaim| match claim {
+        FenceClaim::None => String::new(),
+        FenceClaim::Present => ", fenced".to_owned(),
+        FenceClaim::Epoch(epoch) => format!(", epoch {epoch} fenced"),
+    };
+    let question = |evaluation: &Evaluation| match evaluation {
+        Evaluation::Failover => "failover".to_owned(),
+        Evaluation::Failback => "failback".to_owned(),
+        Evaluation::Switchover(target) => format!("switchover to {target}"),
+    };
+    match verb {
+        Verb::Restart(RestartKind::Monitor) => "what was seen is forgotten (restart of the monitor)".to_owned(),
+        Verb::Restart(RestartKind::Gateway) => "restart of the gateway".to_owned(),
+        Verb::Status | Verb::WallStep(_) => verb.name().to_owned(),
+        Verb::Input(input) => match input {
+            Input::Probe { endpoint, result: ProbeResult::Success } => format!("probe {endpoint} ok"),
+            Input::Probe { endpoint, result: ProbeResult::Failure(error) } => {
+                format!("probe {endpoint} failed ({error})")
+            }
+            Input::Evaluate(evaluation, claim) => format!("{}{}", question(evaluation), claimed(claim)),
+            Input::Assess(evaluation, claim) => format!("assess {}{}", question(evaluation), claimed(claim)),
+            Input::FenceStarted(epoch) => format!("fence started, epoch {epoch}"),
+            Input::SwitchFailed(epoch) => format!("switch failed, epoch {epoch}"),
+            Input::Reconciled(epoch) => format!("reconciled, epoch {epoch}"),
+            Input::Register(endpoint) => format!("endpoint {} registered", endpoint.name),
+            Input::Update { name, .. } => format!("endpoint {name} updated"),
+            Input::Maintenance { endpoint, on } => format!("maintenance {endpoint} {}", if *on { "on" } else { "off" }),
+            Input::Halt(order) if order.code() == HaltOrder::OPERATOR => format!("halt: {}", order.text()),
+            Input::Halt(order) => format!("halt {}: {}", order.code(), order.text()),
+            Input::Rearm | Input::Validate | Input::Resume => verb.name().to_owned(),
+        },
+    }
+}
+
+fn ended(report: &HookReport) -> (Style, String) {
+    let counts = report.counts.map_or_else(String::new, |counts| {
+        format!(", {} resting, {} filled, {} unknown", counts.resting, counts.filled, counts.unknown)
+    });
+    match &report.result {
+        HookResult::Ok => (GOOD, format!("ok in {} ms{counts}", report.millis)),
+        failed => (ALARM, format!("{failed:?} after {} ms: {:?}", report.millis, report.output)),
+    }
+}
+
+fn stage_text(stage: &StageRecord) -> String {
+    let kind = stage.kind.map_or("switch", |kind| kind.name());
+    let to = stage.to.as_deref().unwrap_or("?");
+    let mut text = format!("{kind} {} -> {to}: {}, epoch {}", stage.from, stage.stage.name(), stage.epoch);
+    if let Some(fence) = &stage.fence {
+        text = format!("{text}, fenced by {}", fence.by);
+        if let Some(proves) = &fence.proves {
+            text = format!("{text} ({proves})");
+        }
+    }
+    if let Some(detail) = &stage.detail {
+        text = format!("{text}: {detail}");
+    }
+    text
+}
+
+fn command_text(command: &CommandRecord) -> (Style, String) {
+    let who = command.peer.map_or_else(String::new, |peer| format!(" by user {}, process {}", peer.uid, peer.pid));
+    match &command.refused {
+        None => (CARE, format!("command{who}: {}", command.command)),
+        Some(why) => (ALARM, format!("command{who}: {}, refused: {why}", command.command)),
+    }
+}
+
+fn complain(message: &str) {
+    // Nobody is left to tell if standard error is closed.
+    let _ = writeln!(anstream::stderr(), "broker-failover: {message}");
+}

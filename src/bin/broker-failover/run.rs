@@ -1,0 +1,111 @@
+//! `run`: the supervisor beside a gateway, until it is told to stop.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use broker_failover::supervisor::config::{Config, Severity, load};
+use broker_failover::supervisor::running::{StartOptions, Supervisor};
+use broker_failover::supervisor::{control, serve};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Watch the configured groups and move flow, unattended, until SIGTERM or SIGINT.
+#[derive(clap::Args)]
+#[command(after_help = "Exit status: 0 stopped on request; 2 the configuration is refused, or the supervisor cannot \
+    start; 3 the journal failed.")]
+pub(crate) struct Arguments {
+    /// The configuration file
+    config: PathBuf,
+    /// Probe and assess, but run no hook and move nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// For a group without state: the endpoint that carries its flow now. May be repeated
+    #[arg(long, value_name = "[GROUP=]ENDPOINT")]
+    first_start: Vec<String>,
+    /// How to log to standard error
+    #[arg(long, value_enum, default_value_t = Log::Text)]
+    log: Log,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Log {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    log_to_stderr(arguments.log);
+    let config = match configuration(arguments) {
+        Ok(config) => config,
+        Err(message) => return refuse(&message, 2),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime
+        .map_err(|error| (error.to_string(), 2))
+        .and_then(|runtime| runtime.block_on(supervise(&config, arguments)))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((message, status)) => refuse(&message, status),
+    }
+}
+
+fn refuse(message: &str, status: u8) -> ExitCode {
+    let _ = writeln!(anstream::stderr(), "broker-failover: {message}");
+    ExitCode::from(status)
+}
+
+fn configuration(arguments: &Arguments) -> Result<Config, String> {
+    let file = arguments.config.display();
+    let checked = load(&arguments.config).map_err(|error| format!("{file}: cannot be read: {error}"))?;
+    for finding in &checked.findings {
+        if finding.severity == Severity::Warning || checked.config.is_none() {
+            let _ = writeln!(anstream::stderr(), "{file}:{finding}");
+        }
+    }
+    checked.config.ok_or_else(|| format!("{file} is refused; nothing was started"))
+}
+
+async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String, u8)> {
+    let refused = |error: &dyn std::fmt::Display| (error.to_string(), 2);
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| refused(&error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| refused(&error))?;
+    // Both sockets first: a second supervisor must notice the first one before it touches anything.
+    let socket = control::listen(&config.supervisor.socket).map_err(|error| refused(&error))?;
+    let listener = match config.supervisor.listen {
+        Some(address) => {
+            Some(TcpListener::bind(address).await.map_err(|error| refused(&format!("listen {address}: {error}")))?)
+        }
+        None => None,
+    };
+    let options = StartOptions {
+        first_start: arguments.first_start.clone(),
+        dry_run: arguments.dry_run,
+        seed: u64::from(std::process::id()),
+    };
+    let supervisor = Supervisor::start(config, &options).await.map_err(|error| refused(&error))?;
+    let control = tokio::spawn(control::serve(socket, Arc::clone(&supervisor.groups)));
+    let status = listener.map(|listener| tokio::spawn(serve::serve(listener, Arc::clone(&supervisor.groups))));
+    let reason = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    control.abort();
+    status.iter().for_each(tokio::task::JoinHandle::abort);
+    let stopped = supervisor.stop(reason).await;
+    // The next run makes its own; one that is left behind is replaced.
+    let _ = std::fs::remove_file(&config.supervisor.socket);
+    stopped.map_err(|error| (error.to_string(), 3))
+}
+
+fn log_to_stderr(log: Log) {
+    use std::io::IsTerminal;
+    use tracing_subscriber::{EnvFilter, fmt};
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match log {
+        Log::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
+        Log::Json => builder.json().flatten_event(true).init(),
+    }
+}

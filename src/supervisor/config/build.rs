@@ -1,0 +1,377 @@
+//! Values -> a configuration whose parts fit together.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper::Uri;
+use sha2::{Digest, Sha256};
+
+use crate::engine::{
+    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicySettings, ResumeAfterHalt,
+};
+
+use super::effective::{self, Effective};
+use super::findings::{Finding, Findings};
+use super::read::{self, Table};
+use super::{
+    CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, keys, lint,
+};
+
+/// What checking a file came to.
+#[derive(Debug)]
+pub struct Checked {
+    /// The configuration, if nothing in the file is refused.
+    pub config: Option<Config>,
+    /// Every error and warning, in the order of the file.
+    pub findings: Vec<Finding>,
+    /// Every value with its origin.
+    pub effective: Vec<Effective>,
+}
+
+/// Reads and checks a file.
+///
+/// # Errors
+/// It cannot be read, or is not UTF-8.
+pub fn load(file: &Path) -> std::io::Result<Checked> {
+    let text = std::fs::read_to_string(file)?;
+    let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    Ok(parse(&text, &folder))
+}
+
+/// Checks a configuration; its relative paths are relative to `folder`.
+#[must_use]
+pub fn parse(text: &str, folder: &Path) -> Checked {
+    let mut findings = Findings::new(text);
+    let file = read::file(text, &keys::FILE, &mut findings);
+    let effective = effective::of(&file, text);
+    let mut builder = Builder { folder, findings };
+    let supervisor = builder.supervisor(&file);
+    let groups = builder.groups(&file);
+    let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    let sound = builder.findings.errors() == 0;
+    let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
+    Checked { config, findings: builder.findings.sorted(), effective }
+}
+
+pub(super) struct Builder<'a> {
+    folder: &'a Path,
+    pub(super) findings: Findings<'a>,
+}
+
+impl Builder<'_> {
+    fn supervisor(&mut self, file: &Table) -> Option<SupervisorConfig> {
+        let table = file.table("supervisor").filter(|table| table.sound)?;
+        let listen = match table.text("listen").map(str::parse) {
+            Some(Err(_)) => {
+                self.error(table, "listen", "not an address", "an IP address and a port, such as \"127.0.0.1:9464\"");
+                None
+            }
+            Some(Ok(address)) => Some(address),
+            None => None,
+        };
+        Some(SupervisorConfig {
+            listen,
+            socket: self.path(table.text("socket")?),
+            journal: self.path(table.text("journal")?),
+            segment_size: table.integer("segment_size")?,
+            keep_for: table.duration("keep_for")?,
+            keep_size: table.integer("keep_size")?,
+        })
+    }
+
+    fn groups(&mut self, file: &Table) -> Vec<GroupConfig> {
+        let mut names = BTreeSet::new();
+        let tables = file.tables("group");
+        if tables.is_empty() && file.entry("group").is_some() {
+            self.error(file, "group", "no group", "at least one [[group]]");
+        }
+        let mut groups = Vec::new();
+        for table in tables.iter().filter(|table| table.sound) {
+            let name = table.text("name").unwrap_or_default().trim().to_owned();
+            if name.is_empty() || !names.insert(name.clone()) {
+                self.error(table, "name", format!("{name:?} is blank or taken"), "a unique name");
+            }
+            groups.extend(self.group(table, name));
+        }
+        groups
+    }
+
+    fn group(&mut self, table: &Table, name: String) -> Option<GroupConfig> {
+        let policy = self.policy(table.table("policy")?)?;
+        let probing_table = table.table("probing")?;
+        let probing = self.probing(probing_table)?;
+        let endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
+        self.register(table, &policy, &endpoints);
+        let hooks_table = table.table("hooks")?;
+        let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
+        let failback = match table.table("failback")?.text("mode")? {
+            "manual" => FailbackMode::Manual,
+            _ => FailbackMode::Automatic,
+        };
+        let group = GroupConfig {
+            name,
+            probing,
+            endpoints,
+            failback,
+            hooks: self.hooks(hooks_table),
+            max_hold: self.positive(hooks_table, "max_hold")?,
+            no_evidence_alarm: alarm,
+            policy,
+        };
+        lint::group(self, table, &group);
+        Some(group)
+    }
+
+    fn policy(&mut self, table: &Table) -> Option<Policy> {
+        let resume_after_halt = match table.text("resume_after_halt")? {
+            "operator" => ResumeAfterHalt::Operator,
+            _ => ResumeAfterHalt::Reconcile,
+        };
+        let settings = PolicySettings {
+            failure_threshold: table.u32("failure_threshold"),
+            cooldown: table.duration("cooldown")?,
+            max_health_age: table.duration("max_health_age")?,
+            failback_success_threshold: table.u32("failback_success_threshold"),
+            require_fence: table.flag("require_fence"),
+            max_failbacks_per_window: table.u32("max_failbacks_per_window"),
+            failback_window: table.duration("failback_window")?,
+            require_reconciliation: table.flag("require_reconciliation"),
+            resume_after_halt,
+            history_limit: table.u32("history_limit"),
+        };
+        match Policy::new(settings) {
+            Ok(policy) => Some(policy),
+            Err(error) => {
+                self.findings.error(&table.span, &table.path, error.to_string(), "values within bounds");
+                None
+            }
+        }
+    }
+
+    fn probing(&mut self, table: &Table) -> Option<Probing> {
+        let interval = self.positive(table, "interval")?;
+        let timeout = self.positive(table, "timeout")?;
+        let when_failing = match table.duration("interval_when_failing") {
+            Some(_) => self.positive(table, "interval_when_failing")?,
+            None => (interval / 4).max(Duration::from_nanos(1)),
+        };
+        if when_failing > interval {
+            let found = format!("{when_failing:?}, longer than interval ({interval:?})");
+            self.error(table, "interval_when_failing", found, "at most interval");
+        }
+        Some(Probing { interval, interval_when_failing: when_failing, timeout, jitter: table.share("jitter") })
+    }
+
+    fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
+        let duration = table.duration(key)?;
+        if duration.is_zero() {
+            self.error(table, key, "zero", "a duration above zero");
+            return None;
+        }
+        Some(duration)
+    }
+
+    fn endpoint(&mut self, table: &Table) -> Option<EndpointConfig> {
+        let primary = table.flag("primary");
+        let explicit = table.integer("priority").is_some();
+        let default = if primary { DEFAULT_PRIMARY_PRIORITY } else { DEFAULT_BACKUP_PRIORITY };
+        let url = table.text("url")?.trim().to_owned();
+        let probes: Vec<_> = table.tables("probe").iter().filter_map(|probe| self.probe(table, probe, &url)).collect();
+        if table.tables("probe").is_empty() {
+            self.error(table, "probe", "no probe", "at least one");
+        }
+        Some(EndpointConfig {
+            endpoint: Endpoint {
+                name: table.text("name")?.trim().to_owned(),
+                region: table.text("region")?.trim().to_owned(),
+                account: table.text("account").map(|account| account.trim().to_owned()),
+                primary,
+                priority: if explicit { table.u32("priority") } else { default },
+                url,
+            },
+            explicit_priority: explicit,
+            probes,
+            require: if table.text("require")? == "any" { Require::Any } else { Require::All },
+            shared_fate: table.texts("shared_fate"),
+            cancel_on_disconnect: match table.text("cancel_on_disconnect")? {
+                "none" => CancelOnDisconnect::None,
+                "session" => CancelOnDisconnect::Session,
+                "account" => CancelOnDisconnect::Account,
+                _ => CancelOnDisconnect::Unknown,
+            },
+        })
+    }
+
+    fn probe(&mut self, endpoint: &Table, table: &Table, url: &str) -> Option<ProbeConfig> {
+        let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
+        let [kind] = kinds[..] else {
+            let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
+            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec");
+            return None;
+        };
+        let inner = table.table(kind)?;
+        let schemes: &[&str] = match kind {
+            "http" => &["http", "https"],
+            "tls" => &["tls", "https", "tcp", "fix"],
+            "tcp" => &["tcp", "tls", "http", "https", "fix"],
+            _ => &[],
+        };
+        self.check_url(endpoint, url, schemes);
+        let tls = TlsConfig {
+            ca_file: self.existing_file(inner, "ca_file"),
+            server_name: inner.text("server_name").map(str::to_owned),
+        };
+        let kind = match kind {
+            "tcp" => ProbeKind::Tcp,
+            "tls" => ProbeKind::Tls(tls),
+            "http" => ProbeKind::Http(HttpConfig {
+                path: inner.text("path")?.to_owned(),
+                method: inner.text("method")?.to_owned(),
+                headers: inner.text_map("headers"),
+                expect_status: inner.statuses("expect_status"),
+                expect_body: inner.text("expect_body").map(str::to_owned),
+                tls,
+            }),
+            _ => ProbeKind::Exec(ExecConfig { command: self.command(inner)? }),
+        };
+        let slow_after = match inner.duration("slow_after") {
+            Some(_) => Some(self.positive(inner, "slow_after")?),
+            None => None,
+        };
+        Some(ProbeConfig { kind, slow_after })
+    }
+
+    /// The url must say where to connect, in a scheme that the probe speaks.
+    fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
+        if schemes.is_empty() {
+            return;
+        }
+        let expected = format!("{} and host, with a port where the scheme has none", schemes.join("://, "));
+        let parsed = url.parse::<Uri>().ok().filter(|uri| {
+            let scheme = uri.scheme_str().unwrap_or_default();
+            let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https");
+            schemes.contains(&scheme) && uri.host().is_some_and(|host| !host.is_empty()) && ported
+        });
+        if parsed.is_none() {
+            self.error(endpoint, "url", format!("{:?}", redacted(url)), expected);
+        }
+    }
+
+    /// The endpoints must be what the engine accepts, and pass its start-up gate.
+    fn register(&mut self, table: &Table, policy: &Policy, endpoints: &[EndpointConfig]) {
+        let mut engine = Engine::new(policy.clone());
+        let spans: Vec<(Range<usize>, String)> =
+            table.tables("endpoint").iter().map(|one| (one.span.clone(), one.path.clone())).collect();
+        let mut registered = true;
+        for (endpoint, (span, path)) in endpoints.iter().zip(&spans) {
+            if let Err(error) = engine.register(endpoint.endpoint.clone()) {
+                registered = false;
+                self.findings.error(span, path, error.to_string(), "an endpoint that can be registered");
+            }
+        }
+        if let (true, Err(error)) = (registered, engine.validate_configuration()) {
+            self.findings.error(&table.span, &table.path, error.to_string(), "one primary, two endpoints, one account");
+        }
+    }
+
+    fn hooks(&mut self, table: &Table) -> Hooks {
+        let mut list = |key: &str| table.tables(key).iter().filter_map(|hook| self.hook(hook)).collect();
+        Hooks {
+            fence: list("fence"),
+            switch: list("switch"),
+            reconcile: list("reconcile"),
+            halt: list("halt"),
+            flow: list("flow"),
+        }
+    }
+
+    fn hook(&mut self, table: &Table) -> Option<Hook> {
+        let action = match (table.entry("command"), table.text("webhook")) {
+            (Some(_), None) => HookAction::Command(self.command(table)?),
+            (None, Some(url)) => {
+                let parsed = url.parse::<Uri>().ok();
+                if !parsed.is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
+                    self.error(
+                        table,
+                        "webhook",
+                        format!("{:?}", redacted(url)),
+                        "an http:// address (loopback; TLS is not spoken here)",
+                    );
+                    return None;
+                }
+                HookAction::Webhook(url.to_owned())
+            }
+            _ => {
+                self.findings.error(
+                    &table.span,
+                    &table.path,
+                    "both or none of command and webhook",
+                    "exactly one of them",
+                );
+                return None;
+            }
+        };
+        Some(Hook {
+            action,
+            timeout: self.positive(table, "timeout")?,
+            idempotent: table.flag("idempotent"),
+            proves: table.text("proves").map(str::to_owned),
+            holds: table.duration("holds"),
+        })
+    }
+
+    /// A program that is there: one with a slash relative to the file's folder, another one by PATH.
+    fn command(&mut self, table: &Table) -> Option<Vec<String>> {
+        let mut command = table.texts("command");
+        let Some(program) = command.first_mut().filter(|program| !program.trim().is_empty()) else {
+            self.error(table, "command", "an empty command", "a program and its arguments");
+            return None;
+        };
+        if program.contains('/') {
+            let path = self.path(program);
+            if !path.is_file() {
+                self.error(table, "command", format!("{program:?} is not a file"), "a program that exists");
+                return None;
+            }
+            *program = path.to_string_lossy().into_owned();
+        }
+        Some(command)
+    }
+
+    fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
+        let path = self.path(table.text(key)?);
+        if !path.is_file() {
+            self.error(table, key, format!("{} is not a file", path.display()), "a file that exists");
+        }
+        Some(path)
+    }
+
+    fn path(&self, text: &str) -> PathBuf {
+        self.folder.join(text)
+    }
+
+    pub(super) fn error(&mut self, table: &Table, key: &str, found: impl Into<String>, expected: impl Into<String>) {
+        self.findings.error(&table.span_of(key), &table.path_of(key), found, expected);
+    }
+
+    pub(super) fn warning(&mut self, table: &Table, key: &str, found: impl Into<String>, expected: impl Into<String>) {
+        self.findings.warning(&table.span_of(key), &table.path_of(key), found, expected);
+    }
+}
+
+/// A url without the user and password that it may carry.
+pub(crate) fn redacted(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            match authority.rsplit_once('@') {
+                Some((_, host)) => format!("{scheme}://...@{host}{path}"),
+                None => url.to_owned(),
+            }
+        }
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,284 @@
+//! Every key of the configuration file, once: what it takes, its default, what it means. Reading, the JSON Schema and
+//! `check --print-effective` all follow this table.
+
+/// A table of the file.
+pub(super) struct Shape {
+    pub(super) about: &'static str,
+    pub(super) keys: &'static [Key],
+}
+
+/// One key.
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) presence: Presence,
+    pub(super) about: &'static str,
+}
+
+/// Whether a key must be there.
+#[derive(Clone, Copy)]
+pub(super) enum Presence {
+    Required,
+    Optional,
+    /// TOML text of the value that it has when absent.
+    Default(&'static str),
+}
+
+/// What a key takes.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    Flag,
+    Integer {
+        least: u64,
+        most: u64,
+    },
+    /// A string such as "250ms"; a bare number is never a duration.
+    Duration,
+    /// A number from 0 to 1.
+    Share,
+    Texts,
+    /// HTTP status codes.
+    Statuses,
+    Choice(&'static [&'static str]),
+    Table(&'static Shape),
+    /// An array of tables.
+    Tables(&'static Shape),
+    /// A table, or an array of them.
+    OneOrMore(&'static Shape),
+    /// A table of texts with free keys.
+    TextMap,
+}
+
+const U32: u64 = u32::MAX as u64;
+
+const fn key(name: &'static str, kind: Kind, presence: Presence, about: &'static str) -> Key {
+    Key { name, kind, presence, about }
+}
+
+use Kind::{Choice, Duration, Flag, Integer, OneOrMore, Share, Statuses, Table, Tables, Text, TextMap, Texts};
+use Presence::{Default, Optional, Required};
+
+pub(super) static FILE: Shape = Shape {
+    about: "Configuration of the broker-failover supervisor",
+    keys: &[
+        key("supervisor", Table(&SUPERVISOR), Required, "The supervisor itself"),
+        key("group", Tables(&GROUP), Required, "One broker account each"),
+    ],
+};
+
+static SUPERVISOR: Shape = Shape {
+    about: "The supervisor itself",
+    keys: &[
+        key("listen", Text, Optional, "Address of the read-only HTTP server (status, metrics); off if absent"),
+        key("socket", Text, Required, "Path of the local control socket"),
+        key("journal", Text, Required, "Folder of the journal"),
+        key(
+            "segment_size",
+            Integer { least: 65_536, most: 1 << 40 },
+            Default("16777216"),
+            "Bytes at which a journal segment is closed",
+        ),
+        key("keep_for", Duration, Default("\"90d\""), "Age at which closed segments may go"),
+        key(
+            "keep_size",
+            Integer { least: 1 << 20, most: 1 << 50 },
+            Default("1073741824"),
+            "Bytes above which the oldest closed segments may go",
+        ),
+    ],
+};
+
+static GROUP: Shape = Shape {
+    about: "One broker account",
+    keys: &[
+        key("name", Text, Required, "Unique name"),
+        key("policy", Table(&POLICY), Default("{}"), "When to move"),
+        key("probing", Table(&PROBING), Default("{}"), "How often to probe"),
+        key("endpoint", Tables(&ENDPOINT), Required, "The paths to the account"),
+        key("failback", Table(&FAILBACK), Default("{}"), "How to return to the primary"),
+        key("hooks", Table(&HOOKS), Default("{}"), "What carries decisions out"),
+    ],
+};
+
+static POLICY: Shape = Shape {
+    about: "When to move",
+    keys: &[
+        key(
+            "failure_threshold",
+            Integer { least: 1, most: U32 },
+            Default("3"),
+            "Consecutive failures that make an endpoint DOWN",
+        ),
+        key(
+            "cooldown",
+            Duration,
+            Default("\"60s\""),
+            "Least time between the last switch and a failback; never delays a failover",
+        ),
+        key("max_health_age", Duration, Default("\"30s\""), "Age up to which a result is evidence of health"),
+        key(
+            "failback_success_threshold",
+            Integer { least: 1, most: U32 },
+            Default("3"),
+            "Consecutive successes of the primary before a failback",
+        ),
+        key("require_fence", Flag, Default("true"), "Whether the path that is left must be fenced first"),
+        key(
+            "max_failbacks_per_window",
+            Integer { least: 1, most: U32 },
+            Default("3"),
+            "Failbacks allowed inside failback_window",
+        ),
+        key("failback_window", Duration, Default("\"1h\""), "Span in which failbacks are counted"),
+        key(
+            "require_reconciliation",
+            Flag,
+            Default("true"),
+            "Whether flow stays held after a switch until orders in flight are settled",
+        ),
+        key(
+            "resume_after_halt",
+            Choice(&["reconcile", "operator"]),
+            Default("\"reconcile\""),
+            "What ends a halt for want of a target",
+        ),
+        key("history_limit", Integer { least: 0, most: U32 }, Default("256"), "Switches kept in memory"),
+    ],
+};
+
+static PROBING: Shape = Shape {
+    about: "How often to probe",
+    keys: &[
+        key("interval", Duration, Default("\"1s\""), "Time between slots of every endpoint, active or not"),
+        key(
+            "interval_when_failing",
+            Duration,
+            Optional,
+            "The same after a failure, or while an answer is overdue; default: a quarter of interval",
+        ),
+        key("timeout", Duration, Default("\"800ms\""), "Hard limit: resolve, connect, TLS, logon and answer together"),
+        key("jitter", Share, Default("0.1"), "Share of the interval by which endpoints are spread"),
+        key(
+            "no_evidence_alarm",
+            Duration,
+            Optional,
+            "Silence on the active path that is loud; default: max_health_age",
+        ),
+    ],
+};
+
+static ENDPOINT: Shape = Shape {
+    about: "One path to the account",
+    keys: &[
+        key("name", Text, Required, "Unique name within the group"),
+        key("region", Text, Required, "Where it is"),
+        key("url", Text, Required, "Its address: https, http, tls, tcp or fix"),
+        key("account", Text, Optional, "The account that it fronts"),
+        key("primary", Flag, Default("false"), "Whether it is the preferred path; exactly one is"),
+        key(
+            "priority",
+            Integer { least: 0, most: U32 },
+            Optional,
+            "Lower is preferred; default: 0 for the primary, 100 for a backup",
+        ),
+        key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
+        key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
+        key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),
+        key(
+            "cancel_on_disconnect",
+            Choice(&["unknown", "none", "session", "account"]),
+            Default("\"unknown\""),
+            "What the broker does to resting orders when this path disconnects",
+        ),
+    ],
+};
+
+static PROBE: Shape = Shape {
+    about: "One probe: exactly one of these",
+    keys: &[
+        key("tcp", Table(&TCP), Optional, "Connect; proves only that something accepts"),
+        key("tls", Table(&TLS), Optional, "Connect and complete a TLS handshake, checking the certificate"),
+        key("http", Table(&HTTP), Optional, "One HTTP request on a fresh connection; TLS if the url says https"),
+        key("exec", Table(&EXEC), Optional, "Run a program; exit status 0 is a success"),
+    ],
+};
+
+const SLOW_AFTER: Key = key("slow_after", Duration, Optional, "An answer that takes as long counts as a failure");
+const CA_FILE: Key = key("ca_file", Text, Optional, "PEM file of the authorities to trust instead of the system's");
+const SERVER_NAME: Key = key("server_name", Text, Optional, "Name to send and check, if not the url's host");
+
+static TCP: Shape = Shape { about: "Connect", keys: &[SLOW_AFTER] };
+
+static TLS: Shape = Shape { about: "TLS handshake", keys: &[CA_FILE, SERVER_NAME, SLOW_AFTER] };
+
+static HTTP: Shape = Shape {
+    about: "HTTP request",
+    keys: &[
+        key("path", Text, Default("\"/\""), "Path and query"),
+        key("method", Choice(&["GET", "HEAD", "POST", "OPTIONS"]), Default("\"GET\""), "Method"),
+        key("headers", TextMap, Default("{}"), "Extra headers; their values are never logged"),
+        key("expect_status", Statuses, Default("[200]"), "Statuses that are a success"),
+        key("expect_body", Text, Optional, "Text that the body must contain"),
+        CA_FILE,
+        SERVER_NAME,
+        SLOW_AFTER,
+    ],
+};
+
+static EXEC: Shape =
+    Shape { about: "Program", keys: &[key("command", Texts, Required, "Program and arguments; no shell"), SLOW_AFTER] };
+
+static FAILBACK: Shape = Shape {
+    about: "How to return to the primary",
+    keys: &[key(
+        "mode",
+        Choice(&["automatic", "manual"]),
+        Default("\"automatic\""),
+        "manual: report that it is possible, let a person do it",
+    )],
+};
+
+static HOOKS: Shape = Shape {
+    about: "What carries decisions out; a list is tried in order",
+    keys: &[
+        key(
+            "fence",
+            OneOrMore(&HOOK),
+            Default("[]"),
+            "Makes a path unable to submit orders; without one only a person can confirm a fence",
+        ),
+        key(
+            "switch",
+            OneOrMore(&HOOK),
+            Default("[]"),
+            "Moves the transport to a path under its epoch, undoing an older fence of it",
+        ),
+        key(
+            "reconcile",
+            OneOrMore(&HOOK),
+            Default("[]"),
+            "Settles orders in flight; answers {\"resting\":N,\"filled\":N,\"unknown\":N}",
+        ),
+        key("halt", OneOrMore(&HOOK), Default("[]"), "Halts trading"),
+        key(
+            "flow",
+            OneOrMore(&HOOK),
+            Default("[]"),
+            "Told every change of order flow; its answer to a freeze is awaited before the fence",
+        ),
+        key("max_hold", Duration, Default("\"5m\""), "A hold that lasts longer becomes a halt with code HOLD_EXPIRED"),
+    ],
+};
+
+static HOOK: Shape = Shape {
+    about: "A program or a webhook; exactly one of command and webhook",
+    keys: &[
+        key("command", Texts, Optional, "Program and arguments; no shell. Exit status 0 is success"),
+        key("webhook", Text, Optional, "http:// address that is sent a POST; a 2xx answer is success"),
+        key("timeout", Duration, Required, "Deadline; its process group is killed then"),
+        key("idempotent", Flag, Default("false"), "Whether it may be repeated when it is not known whether it ran"),
+        key("proves", Text, Optional, "For a fence: what it proves, such as \"session closed\""),
+        key("holds", Duration, Optional, "For a fence: how long that holds; default: until undone"),
+    ],
+};

@@ -1,0 +1,131 @@
+//! What is legal but dangerous, and what the settings promise.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use hyper::Uri;
+
+use super::build::Builder;
+use super::read::Table;
+use super::{GroupConfig, ProbeKind};
+
+/// How long it takes from a fault to DOWN, by the settings alone: probes on schedule, phase unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detection {
+    /// A fault that answers at once (refused, reset, 500), at best and at worst.
+    pub refused: (Duration, Duration),
+    /// A path that hangs.
+    pub hung: (Duration, Duration),
+}
+
+impl GroupConfig {
+    /// Detection time bounds: a slot may come up to one interval after the fault; each further failure of the threshold
+    /// takes one `interval_when_failing`; a hang takes the timeout besides, once, since slots do not wait for answers.
+    #[must_use]
+    pub fn detection(&self) -> Detection {
+        let further = self.policy.settings().failure_threshold.saturating_sub(1);
+        let again = self.probing.interval_when_failing.saturating_mul(further);
+        let worst = again.saturating_add(self.probing.interval);
+        let timeout = self.probing.timeout;
+        Detection { refused: (again, worst), hung: (again.saturating_add(timeout), worst.saturating_add(timeout)) }
+    }
+}
+
+pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    policy(builder, table, group);
+    endpoints(builder, table, group);
+    hooks(builder, table, group);
+}
+
+fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    let Some(policy) = table.table("policy") else { return };
+    let settings = group.policy.settings();
+    if !settings.require_fence {
+        builder.warning(
+            policy,
+            "require_fence",
+            "false: two live paths in front of one account are possible",
+            "true, unless the broker provably fences for you",
+        );
+    }
+    let enough = (group.probing.interval + group.probing.timeout).saturating_mul(2);
+    if settings.max_health_age < enough {
+        let found = format!("{:?} is not comfortably above interval + timeout", settings.max_health_age);
+        builder.warning(policy, "max_health_age", found, format!("at least {enough:?}"));
+    }
+}
+
+fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    let mut addresses: Vec<(String, SocketAddr)> = Vec::new();
+    for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
+        if !endpoint.endpoint.primary && !endpoint.explicit_priority {
+            builder.warning(
+                one,
+                "priority",
+                "the backup's priority is implicit",
+                "a stated one: the nearest and the cheapest path are not the same choice",
+            );
+        }
+        if endpoint.probes.iter().all(|probe| probe.kind == ProbeKind::Tcp) {
+            builder.warning(
+                one,
+                "probe",
+                "a bare TCP probe proves that something accepts, not that orders are taken",
+                "a probe that logs on or asks for the account",
+            );
+        }
+        let name = &endpoint.endpoint.name;
+        for address in resolved(&endpoint.endpoint.url) {
+            if let Some((other, _)) = addresses.iter().find(|(other, known)| *known == address && other != name) {
+                builder.warning(
+                    one,
+                    "url",
+                    format!("{name} and {other} are one address, {address}"),
+                    "paths that do not fail together",
+                );
+            }
+            addresses.push((name.clone(), address));
+        }
+    }
+}
+
+fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    let Some(hooks) = table.table("hooks") else { return };
+    let settings = group.policy.settings();
+    let missing = [
+        (
+            "fence",
+            group.hooks.fence.is_empty() && settings.require_fence,
+            "only a person can confirm a fence, so no switch is unattended",
+        ),
+        (
+            "switch",
+            group.hooks.switch.is_empty(),
+            "nothing moves the transport: the gateway must follow the published path by itself",
+        ),
+        (
+            "reconcile",
+            group.hooks.reconcile.is_empty() && settings.require_reconciliation,
+            "only a person can end a hold after a switch",
+        ),
+        ("halt", group.hooks.halt.is_empty(), "a halt is published, and nobody is told"),
+    ];
+    for (key, is_missing, found) in missing {
+        if is_missing {
+            builder.warning(hooks, key, format!("no {key} hook: {found}"), "a command or a webhook");
+        }
+    }
+}
+
+/// The addresses behind a url; none if it does not resolve here and now.
+fn resolved(url: &str) -> Vec<SocketAddr> {
+    let Ok(uri) = url.parse::<Uri>() else { return Vec::new() };
+    let port = match (uri.port_u16(), uri.scheme_str()) {
+        (Some(port), _) => port,
+        (None, Some("https")) => 443,
+        (None, Some("http")) => 80,
+        _ => return Vec::new(),
+    };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    (host, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default()
+}

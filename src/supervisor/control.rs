@@ -1,0 +1,197 @@
+//! The local control socket: one JSON object a line, a request and then its answer.
+//!
+//! ```text
+//! -> {"group":"main-account","command":{"halt":{"text":"desk asked"}}}
+//! <- {"ok":"HALT OPERATOR"}
+//! -> {"status":true}
+//! <- {"ok":[{"name":"main-account","active":"east",..}]}
+//! -> {"group":"main-account","command":{"confirm-fence":{"epoch":7}}}
+//! <- {"error":"epoch 7 is not the present epoch 1: nothing was confirmed"}
+//! ```
+//!
+//! Only the user that runs the supervisor, and root, may connect: the kernel tells who is at the other end.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
+
+use super::group::task::GroupHandle;
+use super::group::{Command, GroupStatus};
+use super::journal::Peer;
+
+/// The longest request, in bytes.
+const LONGEST_REQUEST: u64 = 64 * 1024;
+/// Connections at the same time; a further one waits.
+const MOST_CONNECTIONS: usize = 16;
+
+/// How long a connection may say nothing: it takes the place of another.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+/// What is asked over the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Request {
+    /// A command to a group.
+    Command {
+        /// The group; may be left out where there is only one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
+        /// What is wanted of it.
+        command: Command,
+    },
+    /// The state of every group.
+    Status {
+        /// Always true.
+        status: bool,
+    },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Answer {
+    /// Done; for `status`, the groups.
+    Ok(serde_json::Value),
+    /// Refused, and why; nothing was changed.
+    Error(String),
+}
+
+/// Listens on `path`, readable by this user alone. A socket that an earlier run left behind is replaced; one on which
+/// somebody answers is not.
+///
+/// # Errors
+/// Somebody listens there already, or the socket cannot be made.
+pub fn listen(path: &Path) -> io::Result<UnixListener> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        let text = format!("{}: another supervisor listens there", path.display());
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    if path.exists() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Serves the socket until it is dropped.
+pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Our own descriptors may be exhausted: others may go.
+                warn!(%error, "control socket: cannot accept");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let groups = Arc::clone(&groups);
+        tokio::spawn(async move {
+            if let Err(error) = talk(stream, &groups).await {
+                info!(%error, "control connection ended");
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
+    let peer = stream.peer_cred()?;
+    let own = rustix::process::geteuid().as_raw();
+    let (reader, mut writer) = stream.into_split();
+    let caller = Peer { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut line = String::new();
+        let read = timeout(LONGEST_SILENCE, (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)).await;
+        if read.unwrap_or(Ok(0))? == 0 {
+            return Ok(());
+        }
+        if caller.uid != own && caller.uid != 0 {
+            // Only now: a connection that is closed with its request unread tells the other side nothing.
+            warn!(%caller, "control socket: refused");
+            let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", caller.uid));
+            return reply(&mut writer, &answer).await;
+        }
+        // What is obeyed or refused is told by the group; a look at the state changes nothing.
+        debug!(%caller, request = line.trim_end(), "control");
+        let answer = match serde_json::from_str(&line) {
+            Ok(request) => obey(groups, request, caller).await,
+            Err(error) => Answer::Error(format!("not a request: {error}")),
+        };
+        reply(&mut writer, &answer).await?;
+    }
+}
+
+async fn reply(writer: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    writer.write_all(&line).await
+}
+
+async fn obey(groups: &[GroupHandle], request: Request, caller: Peer) -> Answer {
+    match request {
+        Request::Status { .. } => match serde_json::to_value(status(groups).await) {
+            Ok(value) => Answer::Ok(value),
+            Err(error) => Answer::Error(error.to_string()),
+        },
+        Request::Command { group, command } => match find(groups, group.as_deref()) {
+            Err(why) => Answer::Error(why),
+            Ok(group) => match group.ask(command, Some(caller)).await {
+                Ok(text) => Answer::Ok(text.into()),
+                Err(why) => Answer::Error(why),
+            },
+        },
+    }
+}
+
+/// The state of every group that still runs.
+pub async fn status(groups: &[GroupHandle]) -> Vec<GroupStatus> {
+    let mut all = Vec::with_capacity(groups.len());
+    for group in groups {
+        all.extend(group.status().await);
+    }
+    all
+}
+
+fn find<'a>(groups: &'a [GroupHandle], name: Option<&str>) -> Result<&'a GroupHandle, String> {
+    let names = || groups.iter().map(|group| &*group.name).collect::<Vec<_>>().join(", ");
+    match (name, groups) {
+        (Some(name), _) => groups
+            .iter()
+            .find(|group| group.name == name)
+            .ok_or_else(|| format!("no group {name:?}; there is: {}", names())),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(format!("which group? there are: {}", names())),
+    }
+}
+
+/// Asks a supervisor over its socket.
+///
+/// # Errors
+/// The socket cannot be reached, or its answer cannot be read.
+pub fn ask(path: &Path, request: &Request) -> io::Result<Answer> {
+    use std::io::{BufRead, Write};
+    let mut stream = std::os::unix::net::UnixStream::connect(path)?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    std::io::BufReader::new(stream).read_line(&mut answer)?;
+    serde_json::from_str(&answer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}

@@ -1,0 +1,182 @@
+//! A group's entries as records of the journal, and its loop's memory as something that follows them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::engine::{Evaluation, FenceClaim, Input, Timestamp};
+use crate::scenario::Verb;
+
+use super::super::hooks::{HookResult, Stage};
+use super::super::journal::{
+    Answer, Body, CommandRecord, Entry as Record, Follow, HookEndRecord, HookStartRecord, JournalHandle, NoteRecord,
+};
+use super::DriverState;
+use super::core::{Command, Entry, HALT_BEGINS, Outcome, Plan, Proof};
+use super::task::Ledger;
+
+impl Ledger for JournalHandle {
+    fn append(&self, group: &str, at: Timestamp, entry: &Entry) {
+        // A journal that failed says so to the next durable append, and to whoever waits for `until_failed`.
+        let _ = Self::append(self, Record::of(&Arc::from(group), at, entry.to_body()));
+    }
+
+    async fn append_durable(&self, group: &str, at: Timestamp, entry: &Entry) -> Result<(), String> {
+        let record = Record::of(&Arc::from(group), at, entry.to_body());
+        Self::append_durable(self, record).await.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+impl Entry {
+    /// The record of the journal that says it.
+    #[must_use]
+    pub fn to_body(&self) -> Body {
+        match self {
+            Self::Input { verb, answer } => Body::Input { verb: verb.clone(), answer: answer.to_answer() },
+            Self::HookStart { ticket, level, request } => Body::HookStart(Box::new(HookStartRecord {
+                ticket: *ticket,
+                level: small(*level),
+                request: request.clone(),
+            })),
+            Self::HookEnd { ticket, stage, level, endpoint, epoch, report } => Body::HookEnd(Box::new(HookEndRecord {
+                ticket: *ticket,
+                stage: *stage,
+                level: small(*level),
+                endpoint: endpoint.clone(),
+                epoch: *epoch,
+                report: report.clone(),
+            })),
+            Self::Command { command, caller, refused } => Body::Command(CommandRecord {
+                peer: *caller,
+                command: serde_json::to_value(command).unwrap_or_default(),
+                refused: refused.clone(),
+            }),
+            Self::Note { code, text } => Body::Note(NoteRecord { code: Cow::Borrowed(code), text: text.clone() }),
+        }
+    }
+}
+
+fn small(level: usize) -> u32 {
+    u32::try_from(level).unwrap_or(u32::MAX)
+}
+
+impl Outcome {
+    fn to_answer(&self) -> Answer {
+        match self {
+            Self::Decided(outcome, reason) => Answer::short(outcome, Some(reason)),
+            Self::Taken => Answer::short(Answer::TAKEN, None),
+            Self::Probed(state) => Answer::short(state, None),
+            Self::Refused(code) => Answer::short(Answer::REFUSED, Some(code)),
+        }
+    }
+}
+
+impl Follow for DriverState {
+    fn fold(&mut self, body: &Body) {
+        match body {
+            Body::HookStart(start) => {
+                self.running = Some((start.request.stage, start.request.epoch));
+                self.halt_told |= start.request.stage == Stage::Halt;
+            }
+            Body::HookEnd(end) => self.fold_hook_end(end),
+            Body::Note(note) if note.code == HALT_BEGINS => {
+                self.halt_confirmed = false;
+                self.halt_told = false;
+            }
+            Body::Command(CommandRecord { peer, command, refused: None }) => {
+                if let Ok(command) = serde_json::from_value(command.clone()) {
+                    let by = peer.map_or_else(|| "a person".to_owned(), |peer| peer.to_string());
+                    self.fold_command(&command, &by);
+                }
+            }
+            Body::Input { verb: Verb::Input(input), answer } => self.fold_input(input, &answer.outcome),
+            _ => {}
+        }
+    }
+
+    fn save(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn load(&mut self, saved: &serde_json::Value) -> Result<(), String> {
+        *self = serde_json::from_value(saved.clone()).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+impl DriverState {
+    fn fold_hook_end(&mut self, end: &HookEndRecord) {
+        self.running = None;
+        match (end.stage, end.report.result == HookResult::Ok) {
+            (Stage::Fence, true) => {
+                let by = format!("fence hook {}", end.level);
+                let level = usize::try_from(end.level).ok();
+                self.proof = Some(Proof { epoch: end.epoch, by, level, until: None });
+            }
+            (Stage::Switch, true) => {
+                self.carried = true;
+                self.failed_switches = 0;
+            }
+            (Stage::Switch, false) => {
+                self.switch_level = usize::try_from(end.level).unwrap_or(usize::MAX).saturating_add(1);
+            }
+            (Stage::Halt, ok) => self.halt_confirmed = ok && self.halt_told,
+            _ => {}
+        }
+    }
+
+    fn fold_command(&mut self, command: &Command, by: &str) {
+        match command {
+            Command::Pause => self.paused = true,
+            Command::Unpause => self.paused = false,
+            Command::RepeatHook => self.unknown_hooks.clear(),
+            Command::ConfirmFence { epoch } => {
+                self.proof = Some(Proof { epoch: *epoch, by: by.to_owned(), level: None, until: None });
+                self.unknown_hooks.retain(|(stage, _)| *stage != Stage::Fence);
+            }
+            Command::ConfirmReconciled { .. } => {
+                self.carried = true;
+                self.failed_switches = 0;
+                self.unknown_hooks.retain(|(stage, _)| !matches!(stage, Stage::Switch | Stage::Reconcile));
+            }
+            _ => {}
+        }
+    }
+
+    fn fold_input(&mut self, input: &Input, outcome: &str) {
+        match input {
+            Input::Evaluate(..) | Input::Rearm if outcome == "SWITCHED" => {
+                self.plan = None;
+                self.spent = false;
+                self.carried = false;
+                self.switch_level = 0;
+            }
+            // A path that is lost while it is being left is left for what it was to be left for, if that can be done.
+            Input::Evaluate(Evaluation::Failover, _) if outcome == "FENCE_REQUIRED" => {
+                self.plan = self.plan.take().or(Some(Plan::Failover));
+            }
+            // Why a path is left is settled once its epoch is spent.
+            Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" && !(self.spent && self.plan.is_some()) => {
+                self.plan = Some(Plan::of(evaluation));
+            }
+            // The path is well again, and nothing was begun: nobody needs to leave it.
+            Input::Evaluate(Evaluation::Failover, _) if outcome == "NO_ACTION" && !self.spent => {
+                self.plan = self.plan.take().filter(|plan| *plan != Plan::Failover);
+            }
+            // What the path was fenced for has become impossible; it must be left all the same.
+            Input::Evaluate(Evaluation::Failback | Evaluation::Switchover(_), FenceClaim::Epoch(_)) if self.spent => {
+                self.plan = Some(Plan::Failover);
+            }
+            Input::FenceStarted(_) if outcome == Answer::TAKEN => {
+                self.spent = true;
+                self.plan = self.plan.take().or(Some(Plan::Failover));
+            }
+            Input::SwitchFailed(_) if outcome == Answer::TAKEN => {
+                self.spent = true;
+                self.plan = Some(Plan::Failover);
+                self.failed_switches = self.failed_switches.saturating_add(1);
+            }
+            Input::Resume if outcome == Answer::TAKEN => self.failed_switches = 0,
+            _ => {}
+        }
+    }
+}

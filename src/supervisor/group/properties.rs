@@ -1,0 +1,734 @@
+//! What holds for the decision loop in every sequence of events, crashes and failures of the journal.
+//!
+//! How many sequences there are is `BROKER_FAILOVER_CASES` (400 unless it is set), and which ones is
+//! `BROKER_FAILOVER_SEED` (0 unless it is set: the same tree gives the same verdict twice).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+
+use crate::engine::{
+    Engine, FailoverOutcome, HaltCode, HaltOrder, Input, OrderFlow, Output, Policy, PolicySettings, RestartKind,
+    ResumeAfterHalt, SwitchKind, Timestamp,
+};
+use crate::scenario::Verb;
+use crate::supervisor::config::{FailbackMode, GroupConfig};
+use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
+use crate::supervisor::journal::Follow;
+use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
+
+use super::core::{Plan, flow_text};
+use super::tests::{config, hook};
+use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome};
+
+const SECOND: u64 = 1_000_000_000;
+const NAMES: [&str; 3] = ["east", "west", "north"];
+
+/// What a group is configured with.
+#[derive(Clone, Debug)]
+struct Setting {
+    fences: usize,
+    switches: usize,
+    reconcile: bool,
+    halts: usize,
+    flow: bool,
+    idempotent: bool,
+    holds: bool,
+    require_fence: bool,
+    require_reconciliation: bool,
+    operator_resumes: bool,
+    manual: bool,
+}
+
+impl Setting {
+    fn config(&self) -> GroupConfig {
+        let hooks = |levels: usize| hook(self.idempotent).into_iter().cycle().take(levels).collect::<Vec<_>>();
+        config(|config| {
+            config.policy = Policy::new(PolicySettings {
+                failure_threshold: 2,
+                failback_success_threshold: 2,
+                cooldown: Duration::from_secs(5),
+                max_failbacks_per_window: 2,
+                failback_window: Duration::from_secs(60),
+                require_fence: self.require_fence,
+                require_reconciliation: self.require_reconciliation,
+                resume_after_halt: if self.operator_resumes {
+                    ResumeAfterHalt::Operator
+                } else {
+                    ResumeAfterHalt::Reconcile
+                },
+                ..PolicySettings::default()
+            })
+            .unwrap();
+            config.hooks.fence = hooks(self.fences);
+            if self.holds {
+                config.hooks.fence.iter_mut().for_each(|hook| hook.holds = Some(Duration::from_secs(3)));
+            }
+            config.hooks.switch = hooks(self.switches);
+            config.hooks.reconcile = hooks(usize::from(self.reconcile));
+            config.hooks.halt = hooks(self.halts);
+            config.hooks.flow = hooks(usize::from(self.flow));
+            config.failback = if self.manual { FailbackMode::Manual } else { FailbackMode::Automatic };
+            config.max_hold = Duration::from_secs(40);
+        })
+    }
+}
+
+fn settings() -> impl Strategy<Value = Setting> {
+    let mostly = || prop::bool::weighted(0.85);
+    let rarely = || prop::bool::weighted(0.15);
+    let levels = || prop_oneof![1 => Just(0_usize), 5 => Just(1), 2 => Just(2)];
+    let hooks = (levels(), levels(), mostly(), levels(), any::<bool>(), any::<bool>(), rarely());
+    let policy = (mostly(), mostly(), rarely(), rarely());
+    (hooks, policy).prop_map(
+        |((fences, switches, reconcile, halts, flow, idempotent, holds), (fence, reconciliation, resumes, manual))| {
+            Setting {
+                fences,
+                switches,
+                reconcile,
+                halts,
+                flow,
+                idempotent,
+                holds,
+                require_fence: fence,
+                require_reconciliation: reconciliation,
+                operator_resumes: resumes,
+                manual,
+            }
+        },
+    )
+}
+
+/// Whose epoch a person or a late answer names.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Present,
+    Before,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A second passes, and each endpoint has a slot.
+    Round([u8; 3]),
+    Wait(u64),
+    EndHook(u8),
+    /// The end of a run that nobody waits for.
+    LateHook(u64),
+    Stall,
+    Pause(bool),
+    Halt,
+    Resume,
+    Rearm,
+    Failback,
+    RepeatHook,
+    Switchover(usize),
+    Maintenance(usize, bool),
+    ConfirmFence(Which),
+    ConfirmReconciled(Which),
+}
+
+/// What goes wrong while the effects of a step are carried out.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    None,
+    /// The process dies before this effect; what is not durable is lost, or not.
+    Crash {
+        before: usize,
+        loses: bool,
+    },
+    /// The first durable record from this effect on cannot be written.
+    Journal {
+        from: usize,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Step, Trouble)>> {
+    let verdict = || prop_oneof![6 => Just(0_u8), 5 => Just(1), 1 => Just(2)];
+    let which = || prop_oneof![4 => Just(Which::Present), 1 => Just(Which::Before)];
+    let step = prop_oneof![
+        24 => [verdict(), verdict(), verdict()].prop_map(Step::Round),
+        // A path stays as it is more often than not.
+        12 => prop_oneof![Just([1, 0, 0]), Just([0, 1, 0]), Just([1, 1, 0]), Just([1, 1, 1]), Just([0, 0, 0])]
+            .prop_map(Step::Round),
+        24 => (0..10_u8).prop_map(Step::EndHook),
+        4 => (0..90_u64).prop_map(Step::Wait),
+        1 => (0..4_u64).prop_map(Step::LateHook),
+        1 => Just(Step::Stall),
+        1 => any::<bool>().prop_map(Step::Pause),
+        1 => Just(Step::Halt),
+        2 => Just(Step::Resume),
+        1 => Just(Step::Rearm),
+        1 => Just(Step::Failback),
+        2 => Just(Step::RepeatHook),
+        2 => (0..4_usize).prop_map(Step::Switchover),
+        1 => (0..3_usize, any::<bool>()).prop_map(|(endpoint, on)| Step::Maintenance(endpoint, on)),
+        3 => which().prop_map(Step::ConfirmFence),
+        3 => which().prop_map(Step::ConfirmReconciled),
+    ];
+    let trouble = prop_oneof![
+        60 => Just(Trouble::None),
+        6 => (0..8_usize, any::<bool>()).prop_map(|(before, loses)| Trouble::Crash { before, loses }),
+        1 => (0..8_usize).prop_map(|from| Trouble::Journal { from }),
+    ];
+    prop::collection::vec((step, trouble), 1..150)
+}
+
+/// What the journal says: an engine and a memory that follow the records.
+#[derive(Clone)]
+struct Disk {
+    engine: Engine,
+    memory: DriverState,
+    at: Timestamp,
+    /// How each epoch was proved to be fenced, by the records.
+    fenced: BTreeMap<u64, u32>,
+    /// The kind of the switch to each epoch.
+    kinds: BTreeMap<u64, SwitchKind>,
+    last: Option<Entry>,
+}
+
+impl Disk {
+    fn follow(&mut self, now: Timestamp, entry: &Entry) -> Result<(), TestCaseError> {
+        self.at = self.at.max(now);
+        match entry {
+            Entry::Input { verb: Verb::Input(input), answer } => self.input(now, input, answer)?,
+            Entry::Input { verb: Verb::Restart(kind), .. } => {
+                let policy = self.engine.policy().clone();
+                self.engine = Engine::restore(policy, self.engine.snapshot(now), now, *kind).unwrap();
+            }
+            Entry::Input { .. } => prop_assert!(false, "no input of an engine: {entry:?}"),
+            Entry::HookEnd { stage: Stage::Fence, epoch, report, .. } if report.result == HookResult::Ok => {
+                *self.fenced.entry(*epoch).or_default() += 1;
+            }
+            Entry::Command { command: Command::ConfirmFence { epoch }, refused: None, .. } => {
+                *self.fenced.entry(*epoch).or_default() += 1;
+            }
+            _ => {}
+        }
+        self.memory.fold(&entry.to_body());
+        self.last = Some(entry.clone());
+        Ok(())
+    }
+
+    fn input(&mut self, now: Timestamp, input: &Input, stated: &Outcome) -> Result<(), TestCaseError> {
+        let result = self.engine.apply(now, input.clone());
+        match (&result, stated) {
+            (Ok(Output::Decision(decision)), Outcome::Decided(outcome, reason)) => {
+                prop_assert_eq!((decision.outcome.name(), decision.reason.code()), (*outcome, *reason));
+                if let FailoverOutcome::Switched(event) = decision.outcome {
+                    self.kinds.insert(event.epoch.get(), event.kind);
+                }
+            }
+            (Ok(Output::Health(change)), Outcome::Probed(state)) => prop_assert_eq!(change.to.name(), *state),
+            (Ok(_), Outcome::Taken) => {}
+            (Err(error), Outcome::Refused(code)) => prop_assert_eq!(error.code(), *code),
+            _ => prop_assert!(false, "{input:?}: recorded {stated:?}, read back {result:?}"),
+        }
+        Ok(())
+    }
+}
+
+struct World {
+    config: GroupConfig,
+    core: Core,
+    now: u64,
+    /// Everything that was written.
+    written: Disk,
+    /// Everything up to the last durable record.
+    durable: Disk,
+    running: Option<(u64, HookRequest)>,
+    published: String,
+    reply: Option<Result<String, String>>,
+    journal_failed: bool,
+    seen: Rc<RefCell<BTreeSet<String>>>,
+}
+
+impl World {
+    fn new(config: GroupConfig, seen: Rc<RefCell<BTreeSet<String>>>) -> Self {
+        let mut engine = Engine::new(config.policy.clone());
+        for endpoint in &config.endpoints {
+            engine.register(endpoint.endpoint.clone()).unwrap();
+        }
+        let memory = DriverState::new();
+        let core = Core::new(config.clone(), engine.clone(), memory.clone(), Timestamp::ZERO);
+        let disk =
+            Disk { engine, memory, at: Timestamp::ZERO, fenced: BTreeMap::new(), kinds: BTreeMap::new(), last: None };
+        Self {
+            published: flow_text(core.engine()),
+            config,
+            core,
+            now: 0,
+            written: disk.clone(),
+            durable: disk,
+            running: None,
+            reply: None,
+            journal_failed: false,
+            seen,
+        }
+    }
+
+    fn saw(&self, what: impl Into<String>) {
+        self.seen.borrow_mut().insert(what.into());
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.now)
+    }
+
+    fn event(&mut self, event: Event, trouble: Trouble) -> Result<(), TestCaseError> {
+        let lifts = matches!(&event, Event::Command { command: Command::Resume, .. });
+        let before = (self.core.engine().order_flow(), self.core.engine().epoch());
+        let mut effects = self.core.handle(self.now(), event);
+        let mut place = 0;
+        while place < effects.len() {
+            match trouble {
+                Trouble::Crash { before, loses } if before == place => return self.crash(loses),
+                Trouble::Journal { from } if place >= from && !self.journal_failed => {
+                    if matches!(effects[place], Effect::Record { durable: true, .. }) {
+                        self.journal_failed = true;
+                        self.saw(if self.running.is_some() { "journal fails, hook runs" } else { "journal fails" });
+                        let undone = effects.split_off(place);
+                        let text = "no space left".to_owned();
+                        effects = self.core.handle(self.now(), Event::JournalFailed { text, undone });
+                        place = 0;
+                        // What a moment that was not written decided is forgotten: the path is what is on disk.
+                        prop_assert_eq!(self.core.engine().active(), self.durable_or_written().engine.active());
+                        prop_assert_eq!(self.core.engine().epoch(), self.durable_or_written().engine.epoch());
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            self.effect(&effects[place])?;
+            place += 1;
+        }
+        if let Trouble::Crash { loses, .. } = trouble {
+            return self.crash(loses);
+        }
+        self.check(before.0, lifts)
+    }
+
+    /// With a journal that failed: everything that was written before the record that could not be.
+    fn durable_or_written(&self) -> &Disk {
+        &self.written
+    }
+
+    fn effect(&mut self, effect: &Effect) -> Result<(), TestCaseError> {
+        match effect {
+            Effect::Record { entry, durable } => {
+                if !self.journal_failed {
+                    self.written.follow(self.now(), entry)?;
+                    if *durable {
+                        self.durable = self.written.clone();
+                    }
+                }
+            }
+            Effect::Publish { path, .. } => {
+                if path.open().is_some() {
+                    prop_assert!(!self.journal_failed, "flow opened although nothing can be recorded");
+                    prop_assert_eq!(
+                        &self.durable.last,
+                        &self.written.last,
+                        "flow opened before its record was durable"
+                    );
+                    let OrderFlow::Open { endpoint, epoch } = path.order_flow() else { unreachable!() };
+                    prop_assert_eq!(Some(endpoint), self.durable.engine.active());
+                    prop_assert_eq!(Some(epoch), self.durable.engine.epoch());
+                }
+                self.published = match path.order_flow() {
+                    OrderFlow::Open { endpoint, epoch } => format!("OPEN {} #{epoch}", self.core.name(endpoint)),
+                    OrderFlow::Hold { reason } => format!("HOLD {}", reason.name()),
+                    OrderFlow::Halt { .. } => "HALT".to_owned(),
+                };
+            }
+            Effect::Run { ticket, level, request } => self.run(*ticket, *level, request)?,
+            Effect::Abandon { ticket } => {
+                prop_assert_eq!(self.running.as_ref().map(|(running, _)| running), Some(ticket));
+            }
+            Effect::Reply(reply) => self.reply = Some(reply.clone()),
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, ticket: u64, level: usize, request: &HookRequest) -> Result<(), TestCaseError> {
+        prop_assert!(self.running.is_none(), "two hooks at once");
+        prop_assert!(self.core.hook(request.stage, level).is_some(), "no such hook");
+        if self.journal_failed {
+            prop_assert!(matches!(request.stage, Stage::Halt | Stage::Flow), "{:?} unrecorded", request.stage);
+        } else {
+            let last = if request.stage == Stage::Flow { &self.written.last } else { &self.durable.last };
+            let announced = matches!(last, Some(Entry::HookStart { ticket: started, .. }) if *started == ticket);
+            prop_assert!(announced, "a hook started before its record was durable: {last:?}");
+        }
+        if request.stage == Stage::Switch {
+            let disk = &self.durable;
+            prop_assert_eq!(disk.engine.epoch().map(|epoch| epoch.get()), Some(request.epoch));
+            prop_assert!(!disk.engine.is_spent());
+            let kind = disk.kinds.get(&request.epoch);
+            let fenced = disk.fenced.contains_key(&(request.epoch - 1));
+            let needs = self.config.policy.settings().require_fence && kind != Some(&SwitchKind::Rearm);
+            prop_assert!(fenced || !needs, "epoch {} was not fenced", request.epoch - 1);
+        }
+        if request.stage == Stage::Fence {
+            prop_assert!(self.durable.engine.is_spent(), "a fence of an epoch that could open again");
+        }
+        self.saw(format!("{:?} hook", request.stage));
+        if level > 0 {
+            self.saw(format!("{:?} hook, next level", request.stage));
+        }
+        self.running = Some((ticket, request.clone()));
+        Ok(())
+    }
+
+    fn check(&mut self, before: OrderFlow, lifts: bool) -> Result<(), TestCaseError> {
+        let engine = self.core.engine();
+        let flow = engine.order_flow();
+        // What is published is what is decided.
+        let text = flow_text(engine);
+        self.saw(text.split(['#']).next().unwrap_or_default());
+        let shown = if flow.is_halt() { "HALT" } else { &*text };
+        prop_assert_eq!(&*self.published, shown);
+        // Halts.
+        if self.journal_failed {
+            prop_assert_eq!(&*text, "HALT JOURNAL_FAILED");
+        }
+        match before {
+            OrderFlow::Halt { code: HaltCode::Operator | HaltCode::Caller } => {
+                prop_assert!(flow.is_halt() || lifts, "a halt was lifted by nobody: {text}");
+            }
+            OrderFlow::Halt { code: HaltCode::NoTargetAvailable } => {
+                let latched = self.config.policy.settings().resume_after_halt == ResumeAfterHalt::Operator;
+                prop_assert!(
+                    flow.is_halt() || (!latched || lifts) && !matches!(flow, OrderFlow::Open { .. }),
+                    "{text}"
+                );
+            }
+            _ => {}
+        }
+        // Open.
+        if matches!(flow, OrderFlow::Open { .. }) {
+            prop_assert!(!engine.is_spent());
+            let epoch = engine.epoch().map_or(0, |epoch| epoch.get());
+            prop_assert!(self.journal_failed || !self.written.fenced.contains_key(&epoch), "open, and fenced");
+            prop_assert!(self.core.state().unknown_hooks.is_empty(), "open, and nobody knows what a hook did");
+            if self.config.policy.settings().require_reconciliation && !self.config.hooks.switch.is_empty() {
+                prop_assert!(self.core.state().carried, "open on a path that the transport was not moved to");
+            }
+        }
+        if let Some(next) = self.core.next_deadline() {
+            prop_assert!(next > self.now(), "{next:?} is not after {}", self.now);
+        }
+        if !self.journal_failed {
+            self.same_on_disk()?;
+        }
+        Ok(())
+    }
+
+    /// Whoever reads the journal now knows what the loop knows.
+    fn same_on_disk(&self) -> Result<(), TestCaseError> {
+        let (disk, live) = (&self.written.engine, self.core.engine());
+        prop_assert_eq!(flow_text(disk), flow_text(live));
+        prop_assert_eq!(disk.active(), live.active());
+        prop_assert_eq!(disk.epoch(), live.epoch());
+        prop_assert_eq!(disk.is_spent(), live.is_spent());
+        prop_assert_eq!(disk.is_operator_placed(), live.is_operator_placed());
+        prop_assert_eq!(disk.halt_order().map(HaltOrder::code), live.halt_order().map(HaltOrder::code));
+        prop_assert_eq!(disk.last_switch_age(self.now()), live.last_switch_age(self.now()));
+        prop_assert!(disk.failback_ages(self.now()).eq(live.failback_ages(self.now())));
+        prop_assert!(disk.history().eq(live.history()));
+        let plain = |memory: &DriverState| {
+            let mut memory = memory.clone();
+            // Words and spans are the configuration's to tell.
+            memory.proof.iter_mut().for_each(|proof| (proof.by, proof.until) = (String::new(), None));
+            memory
+        };
+        prop_assert_eq!(plain(&self.written.memory), plain(self.core.state()));
+        Ok(())
+    }
+
+    /// `kill -9`, and a start from what is on disk.
+    fn crash(&mut self, loses: bool) -> Result<(), TestCaseError> {
+        if loses {
+            self.written = self.durable.clone();
+        }
+        let disk = self.written.clone();
+        if let Some((stage, _)) = disk.memory.running {
+            self.saw(format!("crash in a {stage:?} hook"));
+        }
+        let snapshot = disk.engine.snapshot(disk.at);
+        self.now = 1;
+        let engine = Engine::restore(self.config.policy.clone(), snapshot, self.now(), RestartKind::Monitor);
+        let engine = engine.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let idempotent = |stage: Stage| {
+            let list = match stage {
+                Stage::Flow => return true,
+                Stage::Fence => &self.config.hooks.fence,
+                Stage::Switch => &self.config.hooks.switch,
+                Stage::Reconcile => &self.config.hooks.reconcile,
+                Stage::Halt => &self.config.hooks.halt,
+            };
+            list.iter().all(|hook| hook.idempotent)
+        };
+        let open = disk.memory.running.filter(|(stage, _)| !idempotent(*stage));
+        let memory = disk.memory.clone().restarted(idempotent);
+        prop_assert!(
+            open.is_none_or(|hook| memory.unknown_hooks.contains(&hook)),
+            "a hook without an end is forgotten"
+        );
+        self.core = Core::new(self.config.clone(), engine.clone(), memory, self.now());
+        self.running = None;
+        self.journal_failed = false;
+        self.published = match engine.order_flow() {
+            OrderFlow::Halt { .. } => "HALT".to_owned(),
+            _ => flow_text(&engine),
+        };
+        // The state with which the new run begins is written before anything else.
+        self.written = Disk { engine: engine.clone(), memory: self.core.state().clone(), at: self.now(), ..disk };
+        self.durable = self.written.clone();
+        let before = (engine.active(), engine.epoch(), engine.order_flow());
+        self.event(Event::Deadline, Trouble::None)?;
+        let engine = self.core.engine();
+        prop_assert_eq!((engine.active(), engine.epoch()), (before.0, before.1), "the restart itself switched");
+        let opened = matches!(engine.order_flow(), OrderFlow::Open { .. }) && before.2 != engine.order_flow();
+        prop_assert!(!opened, "the restart itself opened flow");
+        prop_assert!(!before.2.is_halt() || engine.order_flow().is_halt(), "the restart itself lifted a halt");
+        let switches = self.running.as_ref().is_some_and(|(_, request)| request.stage == Stage::Switch);
+        prop_assert!(!switches, "a switch hook ran before anything was known");
+        for (stage, _) in &self.core.state().unknown_hooks {
+            let runs = self.running.as_ref().is_some_and(|(_, request)| request.stage == *stage);
+            prop_assert!(!runs, "{stage:?} was repeated without asking");
+        }
+        Ok(())
+    }
+
+    fn slot(&mut self, index: usize, verdict: u8, trouble: Trouble) -> Result<(), TestCaseError> {
+        let verdict = match verdict {
+            0 => Verdict::Success(Evidence::default()),
+            1 => Verdict::PathFault { fault: Fault::Refused, text: "refused".to_owned() },
+            _ => Verdict::NoEvidence { cause: NoEvidence::Throttled, text: "429".to_owned(), retry_after: None },
+        };
+        let endpoint = self.core.engine().id(NAMES[index]).unwrap();
+        self.event(Event::Slot(Observed { endpoint, verdict }), trouble)
+    }
+
+    fn end_hook(&mut self, how: u8, trouble: Trouble) -> Result<(), TestCaseError> {
+        let Some((ticket, request)) = self.running.take() else { return Ok(()) };
+        let result = match how {
+            0..=5 => HookResult::Ok,
+            6 | 7 => HookResult::Exit(1),
+            8 => HookResult::Timeout,
+            _ => HookResult::Unreachable("gone".to_owned()),
+        };
+        let answers = request.stage == Stage::Reconcile && result == HookResult::Ok;
+        let unknown = u64::from(how == 5);
+        let counts = answers.then_some(ReconcileCounts { resting: 0, filled: 0, unknown });
+        let report = HookReport { result, millis: 1, output: String::new(), counts };
+        self.event(Event::HookEnded { ticket, report }, trouble)
+    }
+
+    fn command(&mut self, command: Command, trouble: Trouble) -> Result<(), TestCaseError> {
+        self.reply = None;
+        self.event(Event::Command { command, caller: None }, trouble)
+    }
+
+    fn epoch(&self, which: Which) -> u64 {
+        let present = self.core.engine().epoch().map_or(0, |epoch| epoch.get());
+        match which {
+            Which::Present => present,
+            Which::Before => present - 1,
+        }
+    }
+
+    fn step(&mut self, step: &Step, trouble: Trouble) -> Result<(), TestCaseError> {
+        match step {
+            Step::Round(verdicts) => {
+                self.now += SECOND;
+                for (index, verdict) in verdicts.iter().enumerate() {
+                    self.slot(index, *verdict, if index == 2 { trouble } else { Trouble::None })?;
+                }
+                Ok(())
+            }
+            Step::Wait(seconds) => {
+                self.now += seconds * SECOND;
+                self.event(Event::Deadline, trouble)
+            }
+            Step::EndHook(how) => self.end_hook(*how, trouble),
+            Step::LateHook(ticket) => self.late_hook(*ticket),
+            Step::Stall => self.event(Event::Stall { text: "frozen".to_owned() }, trouble),
+            Step::Pause(true) => self.command(Command::Pause, trouble),
+            Step::Pause(false) => self.command(Command::Unpause, trouble),
+            Step::Halt => self.command(Command::Halt { text: "desk".to_owned() }, trouble),
+            Step::Resume => self.command(Command::Resume, trouble),
+            Step::Rearm => self.command(Command::Rearm, trouble),
+            Step::Failback => self.command(Command::Failback, trouble),
+            Step::RepeatHook => self.command(Command::RepeatHook, trouble),
+            Step::Switchover(target) => {
+                let target = NAMES.get(*target).unwrap_or(&"nowhere");
+                let alone = self.core.state().plan.is_none();
+                self.command(Command::Switchover { target: (*target).to_owned() }, trouble)?;
+                let taken = self.reply.as_ref().is_some_and(|reply| reply.as_deref() == Ok("FENCE_REQUIRED"));
+                if alone && taken && matches!(trouble, Trouble::None) {
+                    let wanted = Some(Plan::Switchover((*target).to_owned()));
+                    prop_assert_eq!(&self.core.state().plan, &wanted, "where the operator wants it is forgotten");
+                }
+                Ok(())
+            }
+            Step::Maintenance(endpoint, on) => {
+                let endpoint = NAMES[*endpoint].to_owned();
+                self.command(Command::Maintenance { endpoint, on: *on }, trouble)
+            }
+            Step::ConfirmFence(which) => {
+                let (epoch, fenced) = (self.epoch(*which), self.written.fenced.clone());
+                self.command(Command::ConfirmFence { epoch }, trouble)?;
+                if matches!(which, Which::Before) {
+                    prop_assert!(!matches!(self.reply, Some(Ok(_))), "a stale fence was confirmed");
+                    prop_assert_eq!(&fenced, &self.written.fenced);
+                }
+                Ok(())
+            }
+            Step::ConfirmReconciled(which) => {
+                let epoch = self.epoch(*which);
+                self.command(Command::ConfirmReconciled { epoch }, trouble)?;
+                prop_assert!(!(matches!(which, Which::Before) && matches!(self.reply, Some(Ok(_)))));
+                Ok(())
+            }
+        }
+    }
+
+    fn late_hook(&mut self, ticket: u64) -> Result<(), TestCaseError> {
+        if self.running.as_ref().is_some_and(|(running, _)| *running == ticket) {
+            return Ok(());
+        }
+        let (memory, fenced) = (self.core.state().clone(), self.written.fenced.clone());
+        let report = HookReport { result: HookResult::Ok, millis: 1, output: String::new(), counts: None };
+        self.event(Event::HookEnded { ticket, report }, Trouble::None)?;
+        prop_assert_eq!(&memory.proof, &self.core.state().proof);
+        prop_assert_eq!(fenced, self.written.fenced.clone());
+        Ok(())
+    }
+
+    /// A journal that failed bars nobody from being told to halt.
+    fn tells_of_the_halt(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..4 {
+            self.end_hook(0, Trouble::None)?;
+            self.step(&Step::Wait(31), Trouble::None)?;
+        }
+        let memory = self.core.state();
+        let asked = self.config.hooks.halt.is_empty() || memory.is_unknown(Stage::Halt);
+        prop_assert!(memory.halt_confirmed || asked, "nobody was told to halt: {:?}", self.running);
+        Ok(())
+    }
+
+    /// Paths that work, hooks that succeed and a person who answers lead from anywhere to open flow.
+    fn recovers(&mut self) -> Result<(), TestCaseError> {
+        if self.journal_failed {
+            self.tells_of_the_halt()?;
+            self.crash(true)?;
+        }
+        self.command(Command::Unpause, Trouble::None)?;
+        for name in NAMES {
+            self.command(Command::Maintenance { endpoint: name.to_owned(), on: false }, Trouble::None)?;
+        }
+        for _ in 0..60 {
+            let open = matches!(self.core.engine().order_flow(), OrderFlow::Open { .. });
+            if open && self.running.is_none() && self.core.state().plan.is_none() {
+                return Ok(());
+            }
+            if self.running.is_some() {
+                self.end_hook(0, Trouble::None)?;
+                continue;
+            }
+            let epoch = self.epoch(Which::Present);
+            let hooks = self.config.hooks.clone();
+            if !self.core.state().unknown_hooks.is_empty() {
+                self.command(Command::RepeatHook, Trouble::None)?;
+            } else if self.core.engine().halt_order().is_some()
+                || matches!(self.core.engine().order_flow(), OrderFlow::Halt { .. })
+            {
+                self.command(Command::Resume, Trouble::None)?;
+            }
+            if hooks.fence.is_empty() && self.core.state().plan.is_some() {
+                self.command(Command::ConfirmFence { epoch }, Trouble::None)?;
+            }
+            if hooks.reconcile.is_empty() {
+                let epoch = self.epoch(Which::Present);
+                self.command(Command::ConfirmReconciled { epoch }, Trouble::None)?;
+            }
+            self.step(&Step::Round([0, 0, 0]), Trouble::None)?;
+            if self.running.is_none() {
+                self.step(&Step::Wait(31), Trouble::None)?;
+                self.step(&Step::Round([0, 0, 0]), Trouble::None)?;
+            }
+        }
+        let state = format!("{} {:?}", flow_text(self.core.engine()), self.core.state());
+        prop_assert!(false, "no way out of {state}, running {:?}", self.running);
+        Ok(())
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn in_every_sequence_of_events_crashes_and_failures() {
+    let cases = u32::try_from(number("BROKER_FAILOVER_CASES", 400)).unwrap();
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&number("BROKER_FAILOVER_SEED", 0).to_le_bytes());
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+    let seen = Rc::new(RefCell::new(BTreeSet::new()));
+    let verdict = runner.run(&(settings(), steps()), |(setting, steps)| {
+        let mut world = World::new(setting.config(), Rc::clone(&seen));
+        world.event(Event::Deadline, Trouble::None)?;
+        let mut highest = 1;
+        for (step, trouble) in &steps {
+            world.step(step, *trouble)?;
+            let epoch = world.durable.engine.epoch().map_or(0, |epoch| epoch.get());
+            prop_assert!(epoch >= highest, "the epoch went back from {highest} to {epoch}");
+            highest = epoch;
+        }
+        for kind in world.written.kinds.values() {
+            world.saw(kind.name());
+        }
+        world.recovers()
+    });
+    if let Err(error) = verdict {
+        panic!("{error}");
+    }
+    // It must have been everywhere.
+    let places = [
+        "FAILOVER",
+        "FAILBACK",
+        "SWITCHOVER",
+        "REARM",
+        "OPEN east ",
+        "OPEN west ",
+        "OPEN north ",
+        "HOLD STARTING",
+        "HOLD SWITCHING",
+        "HOLD RECONCILING",
+        "HALT NO_TARGET_AVAILABLE",
+        "HALT OPERATOR",
+        "HALT HOLD_EXPIRED",
+        "HALT SWITCH_FAILED",
+        "HALT JOURNAL_FAILED",
+        "HALT HOOK_UNKNOWN",
+        "Fence hook, next level",
+        "Switch hook, next level",
+        "Halt hook, next level",
+        "Flow hook",
+        "crash in a Fence hook",
+        "crash in a Switch hook",
+        "crash in a Reconcile hook",
+        "crash in a Halt hook",
+        "journal fails",
+        "journal fails, hook runs",
+    ];
+    let seen = seen.borrow();
+    let missed: Vec<_> = places.iter().filter(|place| !seen.contains(**place)).collect();
+    assert!(cases < 400 || missed.is_empty(), "never seen: {missed:?}");
+}

@@ -1,0 +1,295 @@
+//! Carries out what the [`Core`] decides: records, publications, hooks, in their order.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info, warn};
+
+use crate::engine::{Reason, Timestamp};
+use crate::manager::Clock;
+use crate::path::{self, Path, PathPublisher, PathReader};
+
+use super::super::clock::BootClock;
+use super::super::hooks::{self, HookReport, HookRequest, Stage};
+use super::super::journal::Peer;
+use super::status::GroupStatus;
+use super::{Command, Core, Effect, Entry, Event, Outcome, flow_text};
+
+/// Messages that may wait for a group before its senders wait in turn.
+const INBOX: usize = 1024;
+
+/// Where records go.
+pub trait Ledger: Clone + Send + Sync + 'static {
+    /// Writes it down soon.
+    fn append(&self, group: &str, at: Timestamp, entry: &Entry);
+
+    /// Writes it down, and everything before it; ends when it is on disk.
+    fn append_durable(
+        &self,
+        group: &str,
+        at: Timestamp,
+        entry: &Entry,
+    ) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// What a group is sent.
+#[derive(Debug)]
+pub enum Message {
+    /// Something happened.
+    Event(Event),
+    /// A person asked for something and waits for the answer.
+    Ask {
+        /// What is wanted.
+        command: Command,
+        /// Who asks, as the kernel says.
+        caller: Option<Peer>,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Result<String, String>>,
+    },
+    /// Somebody wants to see the whole state.
+    Look(oneshot::Sender<GroupStatus>),
+    /// Stop: a running hook is abandoned. Answered when that is recorded.
+    Stop(oneshot::Sender<()>),
+}
+
+/// A running group.
+#[derive(Clone, Debug)]
+pub struct GroupHandle {
+    /// Its name.
+    pub name: String,
+    /// Where its events go.
+    pub inbox: mpsc::Sender<Message>,
+    /// What the order path reads.
+    pub reader: PathReader,
+}
+
+impl GroupHandle {
+    /// Asks for `command` on behalf of `caller`, whom the journal names, and waits for the answer.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub async fn ask(&self, command: Command, caller: Option<Peer>) -> Result<String, String> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || "the group has stopped".to_owned();
+        self.inbox.send(Message::Ask { command, caller, answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// The whole state now; `None` once the group has stopped.
+    pub async fn status(&self) -> Option<GroupStatus> {
+        let (look, seen) = oneshot::channel();
+        self.inbox.send(Message::Look(look)).await.ok()?;
+        seen.await.ok()
+    }
+
+    /// Stops the group and waits until its last record is written.
+    pub async fn stop(&self) {
+        let (done, stopped) = oneshot::channel();
+        if self.inbox.send(Message::Stop(done)).await.is_ok() {
+            // A group that is gone already has stopped too.
+            let _ = stopped.await;
+        }
+    }
+}
+
+/// Starts a group on the present runtime.
+pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle {
+    let (inbox, messages) = mpsc::channel(INBOX);
+    let (publisher, reader) = path::publish(Path::of(core.engine()), clock.now());
+    let name = core.config().name.clone();
+    // At most one hook runs at a time, so its end always finds room.
+    let (ended, ends) = mpsc::channel(2);
+    let task = Task {
+        core,
+        ledger,
+        clock,
+        publisher,
+        ended,
+        running: HashMap::new(),
+        journal_failed: false,
+        group: name.clone(),
+    };
+    tokio::spawn(task.run(messages, ends));
+    GroupHandle { name, inbox, reader }
+}
+
+struct Task<L> {
+    core: Core,
+    ledger: L,
+    clock: BootClock,
+    publisher: PathPublisher,
+    ended: mpsc::Sender<(u64, HookReport)>,
+    /// The hooks that run, and how to abandon each that was not abandoned yet.
+    running: HashMap<u64, Option<oneshot::Sender<()>>>,
+    journal_failed: bool,
+    group: String,
+}
+
+impl<L: Ledger> Task<L> {
+    async fn run(mut self, mut messages: mpsc::Receiver<Message>, mut ends: mpsc::Receiver<(u64, HookReport)>) {
+        self.step(Event::Deadline, None).await;
+        loop {
+            let wait = self.core.next_deadline().map(|at| Duration::from_nanos(at.nanos_since(self.clock.now())));
+            tokio::select! {
+                Some((ticket, report)) = ends.recv() => {
+                    self.running.remove(&ticket);
+                    self.step(Event::HookEnded { ticket, report }, None).await;
+                }
+                message = messages.recv() => match message {
+                    Some(Message::Event(event)) => self.step(event, None).await,
+                    Some(Message::Ask { command, caller, answer }) => {
+                        self.step(Event::Command { command, caller }, Some(answer)).await;
+                    }
+                    // Whoever asked may be gone.
+                    Some(Message::Look(look)) => drop(look.send(GroupStatus::of(&self.core, self.clock.now()))),
+                    Some(Message::Stop(done)) => {
+                        self.stop(&mut ends).await;
+                        // Nobody may be waiting any more.
+                        let _ = done.send(());
+                        return;
+                    }
+                    None => return self.stop(&mut ends).await,
+                },
+                () = sleep(wait) => self.step(Event::Deadline, None).await,
+            }
+        }
+    }
+
+    async fn step(&mut self, event: Event, mut answer: Option<oneshot::Sender<Result<String, String>>>) {
+        let now = self.clock.now();
+        if let Event::JournalFailed { text, .. } = &event {
+            self.fail_journal(text);
+        }
+        let mut effects = VecDeque::from(self.core.handle(now, event));
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Record { entry, durable } => {
+                    if let Err(text) = self.record(now, &entry, durable).await {
+                        // What was to follow the record must not happen.
+                        self.fail_journal(&text);
+                        effects.push_front(Effect::Record { entry, durable });
+                        let undone = effects.into();
+                        effects = VecDeque::from(self.core.handle(now, Event::JournalFailed { text, undone }));
+                    }
+                }
+                Effect::Publish { path, reason } => self.publish(path, now, reason),
+                Effect::Run { ticket, level, request } => self.start_hook(ticket, level, request),
+                Effect::Abandon { ticket } => {
+                    if let Some(abandon) = self.running.get_mut(&ticket).and_then(Option::take) {
+                        // It may have ended by itself.
+                        let _ = abandon.send(());
+                    }
+                }
+                Effect::Reply(reply) => {
+                    if let Some(answer) = answer.take() {
+                        let _ = answer.send(reply);
+                    }
+                }
+            }
+        }
+        if let Some(answer) = answer {
+            let _ = answer.send(Err("the journal failed: nothing was changed".to_owned()));
+        }
+    }
+
+    fn fail_journal(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.journal_failed, true) {
+            error!(group = self.group, error = text, "journal failed: nothing is decided any more");
+        }
+    }
+
+    async fn record(&mut self, now: Timestamp, entry: &Entry, durable: bool) -> Result<(), String> {
+        self.log(entry);
+        if self.journal_failed {
+            return Ok(());
+        }
+        if durable {
+            return self.ledger.append_durable(&self.group, now, entry).await;
+        }
+        self.ledger.append(&self.group, now, entry);
+        Ok(())
+    }
+
+    fn publish(&mut self, path: Path, now: Timestamp, reason: Option<Reason>) {
+        self.publisher.publish(path, now, reason);
+        let (flow, reason) = (flow_text(self.core.engine()), reason.map_or("", Reason::code));
+        if path.must_halt() {
+            error!(group = self.group, order_flow = flow, reason, "order flow changed");
+        } else {
+            info!(group = self.group, order_flow = flow, reason, "order flow changed");
+        }
+    }
+
+    fn start_hook(&mut self, ticket: u64, level: usize, request: HookRequest) {
+        let Some(hook) = self.core.hook(request.stage, level).cloned() else { return };
+        let (abandon, abandoned) = oneshot::channel::<()>();
+        self.running.insert(ticket, Some(abandon));
+        let ended = self.ended.clone();
+        tokio::spawn(async move {
+            // A hook whose runner panics has failed, like one that crashes; its end comes back all the same.
+            let run = tokio::spawn(async move {
+                hooks::run(&hook, &request, async {
+                    if abandoned.await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                })
+                .await
+            });
+            let report = run.await.unwrap_or_else(|error| HookReport {
+                result: hooks::HookResult::Unreachable(format!("the hook's runner ended: {error}")),
+                millis: 0,
+                output: String::new(),
+                counts: None,
+            });
+            let _ = ended.send((ticket, report)).await;
+        });
+    }
+
+    /// Abandons what runs and writes down how it ended.
+    async fn stop(&mut self, ends: &mut mpsc::Receiver<(u64, HookReport)>) {
+        let running = std::mem::take(&mut self.running);
+        let abandoned = running.into_values().map(|abandon| abandon.map(|abandon| abandon.send(())));
+        for _ in abandoned.collect::<Vec<_>>() {
+            if let Some((ticket, report)) = ends.recv().await {
+                let now = self.clock.now();
+                for effect in self.core.handle(now, Event::HookEnded { ticket, report }) {
+                    // Nothing new is begun: only the end is recorded.
+                    if let Effect::Record { entry: entry @ Entry::HookEnd { .. }, durable } = effect {
+                        let _ = self.record(now, &entry, durable).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn log(&self, entry: &Entry) {
+        let group = &*self.group;
+        match entry {
+            Entry::Input { answer: Outcome::Probed(_), .. } => {}
+            Entry::Input { verb, answer } => info!(group, input = verb.name(), ?answer, "input"),
+            Entry::HookStart { ticket, level, request } => {
+                let HookRequest { stage, endpoint, epoch, .. } = request;
+                warn!(group, ticket, level, ?stage, endpoint, epoch, "hook started");
+            }
+            Entry::HookEnd { ticket, stage, epoch, report, .. } => {
+                let HookReport { result, millis, output, .. } = report;
+                match (stage, result) {
+                    (Stage::Flow, _) | (_, hooks::HookResult::Ok) => {
+                        info!(group, ticket, ?stage, epoch, ?result, millis, "hook ended");
+                    }
+                    _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
+                }
+            }
+            Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
+            Entry::Note { code, text } => warn!(group, code, text, "note"),
+        }
+    }
+}
+
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,404 @@
+//! Segments -> records, each checked; and what a journal comes to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::mirror::{Group, MakeFollow, Mirror};
+use super::record::{AgedProof, Body, HookStartRecord, Link, Record, Seq, StageRecord, Whole};
+use super::segment;
+use crate::engine::Snapshot;
+
+/// A place where the journal does not hold what was written to it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{segment}, line {line}: {what}")]
+pub struct Damage {
+    /// File name of the segment.
+    pub segment: String,
+    /// 1-based line in it.
+    pub line: u64,
+    /// What was found, and what was expected.
+    pub what: String,
+}
+
+/// Why a journal cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// It is damaged elsewhere than in its last line, or is of another version. Nothing was changed.
+    #[error("the journal is damaged: {0}")]
+    Damaged(#[from] Damage),
+    /// A file cannot be read. Nothing was changed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl ReadError {
+    pub(super) fn io(path: &Path, error: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), error }
+    }
+}
+
+/// The last line of the last segment, if it is broken: a write that never came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// File name of the segment.
+    pub segment: String,
+    /// 1-based line in it.
+    pub line: u64,
+    /// Where the line begins, in bytes.
+    pub offset: u64,
+    /// What is there.
+    pub bytes: Vec<u8>,
+    /// Number that the record would have had.
+    pub seq: Seq,
+}
+
+/// A segment that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Number of its first record.
+    pub first: Seq,
+    /// Number of its last record.
+    pub last: Seq,
+    /// Size in bytes, without a torn last line.
+    pub bytes: u64,
+    /// Wall time of its last record, in microseconds since 1970.
+    pub wall: u64,
+}
+
+/// What a scan came to.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) segments: Vec<SegmentInfo>,
+    pub(super) torn: Option<Torn>,
+    /// What the next record continues.
+    pub(super) next: Seq,
+    pub(super) link: Link,
+}
+
+/// From which record on a scan hands out records. Everything is checked (checksums, chain, numbers) in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// The oldest that there is.
+    Oldest,
+    /// The head of the newest segment, which has the state of every group.
+    NewestHead,
+}
+
+/// Reads the journal in `folder`, oldest record first.
+pub(super) fn scan(
+    folder: &Path,
+    from: From,
+    mut take: impl FnMut(&Record, bool) -> Result<(), String>,
+) -> Result<Scan, ReadError> {
+    let names = segment::list(folder).map_err(|error| ReadError::io(folder, error))?;
+    let mut scan = Scan { segments: Vec::new(), torn: None, next: 1, link: Link::FIRST };
+    let newest = names.last().copied();
+    for first in names {
+        let is_newest = Some(first) == newest;
+        let path = folder.join(segment::name(first));
+        let bytes = fs::read(&path).map_err(|error| ReadError::io(&path, error))?;
+        let wanted = is_newest || from == From::Oldest;
+        let mut reading = Reading { name: segment::name(first), first, is_newest, wanted, line: 0, head_ends: 0 };
+        reading.read(&bytes, &mut scan, &mut take)?;
+    }
+    Ok(scan)
+}
+
+/// One segment that is being read.
+struct Reading {
+    name: String,
+    first: Seq,
+    is_newest: bool,
+    wanted: bool,
+    line: u64,
+    /// The last line of its head.
+    head_ends: u64,
+}
+
+impl Reading {
+    fn damage(&self, what: impl Into<String>) -> ReadError {
+        Damage { segment: self.name.clone(), line: self.line, what: what.into() }.into()
+    }
+
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        scan: &mut Scan,
+        take: &mut impl FnMut(&Record, bool) -> Result<(), String>,
+    ) -> Result<(), ReadError> {
+        let mut rest = bytes;
+        let mut last: Option<Record> = None;
+        while !rest.is_empty() {
+            self.line += 1;
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            let after = end.and_then(|end| rest.get(end + 1..)).unwrap_or_default();
+            let offset = bytes.len() - rest.len();
+            let whole = Whole::check(line).filter(|_| end.is_some());
+            let Some(whole) = whole else {
+                return self.broken(line, after, offset, end.is_some(), bytes, scan, last.as_ref());
+            };
+            self.in_order(whole, scan)?;
+            let is_last = after.is_empty();
+            if self.wanted || self.line == 1 || is_last {
+                let record = whole.parse().map_err(|why| self.damage(why))?;
+                self.head(&record)?;
+                if self.wanted {
+                    take(&record, self.line <= self.head_ends).map_err(|why| self.damage(why))?;
+                }
+                last = Some(record);
+            }
+            scan.next = scan.next.checked_add(1).ok_or_else(|| self.damage("there are no numbers left"))?;
+            scan.link = whole.link();
+            rest = after;
+        }
+        self.finish(bytes.len(), scan, last.as_ref())
+    }
+
+    fn finish(&self, bytes: usize, scan: &mut Scan, last: Option<&Record>) -> Result<(), ReadError> {
+        let Some(last) = last else {
+            return Err(self.damage("the segment is empty; expected its first record"));
+        };
+        if self.line < self.head_ends {
+            return Err(self.damage(format!("the end of the segment; its head has {} lines", self.head_ends)));
+        }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        scan.segments.push(SegmentInfo { first: self.first, last: last.seq, bytes, wall: last.wall });
+        Ok(())
+    }
+
+    /// The line's number and its link continue the line before.
+    fn in_order(&self, whole: Whole<'_>, scan: &mut Scan) -> Result<(), ReadError> {
+        let seq = whole.seq().ok_or_else(|| self.damage("no number of a record"))?;
+        if self.line == 1 {
+            if seq != self.first {
+                return Err(self.damage(format!("record {seq}; expected {}, as the file is named", self.first)));
+            }
+            if scan.segments.is_empty() && seq > 1 {
+                // Older segments are gone: what this one continues cannot be checked any more.
+                scan.next = seq;
+                return Ok(());
+            }
+        }
+        if seq != scan.next {
+            let missing = if self.line == 1 { ": a segment is missing" } else { "" };
+            return Err(self.damage(format!("record {seq}; expected {}{missing}", scan.next)));
+        }
+        if !whole.continues(scan.link) {
+            return Err(self.damage(format!("record {seq} does not continue the record before: \"prev\" is another")));
+        }
+        Ok(())
+    }
+
+    /// The first record says how long the head is.
+    fn head(&mut self, record: &Record) -> Result<(), ReadError> {
+        match &record.body {
+            Body::Segment(segment) if self.line == 1 => {
+                if segment.format != super::record::FORMAT {
+                    let ours = super::record::FORMAT;
+                    return Err(self.damage(format!("format {}; this version reads format {ours}", segment.format)));
+                }
+                self.head_ends = u64::from(segment.groups).saturating_mul(2).saturating_add(1);
+                Ok(())
+            }
+            Body::Segment(_) => Err(self.damage("a record of kind \"segment\" inside a segment")),
+            body if self.line == 1 => {
+                let kind = body.kind();
+                Err(self.damage(format!("a first record of kind {kind:?}; expected \"segment\"")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A line that is not whole: torn, if nothing follows and it was not written as part of a head.
+    #[allow(clippy::too_many_arguments, reason = "what the loop knows at that point")]
+    fn broken(
+        &self,
+        line: &[u8],
+        after: &[u8],
+        offset: usize,
+        ended: bool,
+        bytes: &[u8],
+        scan: &mut Scan,
+        last: Option<&Record>,
+    ) -> Result<(), ReadError> {
+        let what = match (ended, Whole::check(line).is_some()) {
+            (true, _) => "the checksum of the line is not that of what it says",
+            (false, false) => "a line that breaks off",
+            (false, true) => "a line without an end",
+        };
+        if !self.is_newest || !after.is_empty() {
+            return Err(self.damage(what));
+        }
+        if self.line <= self.head_ends.max(1) {
+            return Err(self.damage(format!("{what}, in the head of a segment, which is on disk before its name is")));
+        }
+        if Whole::is_followed(line) {
+            return Err(self.damage("a whole record whose end is damaged, and more after it"));
+        }
+        let Some(last) = last else { return Err(self.damage(what)) };
+        let kept = bytes.get(offset..).unwrap_or_default();
+        scan.torn = Some(Torn {
+            segment: self.name.clone(),
+            line: self.line,
+            offset: u64::try_from(offset).unwrap_or(u64::MAX),
+            bytes: kept.to_owned(),
+            seq: scan.next,
+        });
+        // The line before is the last one; in a segment that is not wanted it was not parsed, but the newest always is.
+        self.finish_at(offset, scan, last)
+    }
+
+    fn finish_at(&self, bytes: usize, scan: &mut Scan, last: &Record) -> Result<(), ReadError> {
+        let before = Self { line: self.line - 1, name: self.name.clone(), ..*self };
+        before.finish(bytes, scan, Some(last))
+    }
+}
+
+/// What a journal comes to: everything that a supervisor needs to go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recovered {
+    /// The groups that were ever configured, by name.
+    pub groups: BTreeMap<String, RecoveredGroup>,
+    /// Hash of the last run's configuration; `None` if there never was one.
+    pub config_hash: Option<String>,
+    /// Whether the last run ended on purpose: its last record is `stop`.
+    pub stopped: bool,
+    /// The torn last line, which was cut and is kept aside.
+    pub torn: Option<Torn>,
+    /// Number of the next record.
+    pub next: Seq,
+}
+
+/// What the journal says of one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecoveredGroup {
+    /// The configuration that its engine was made of: the first line of a scenario.
+    pub config: String,
+    /// Hash of the file that said so.
+    pub config_hash: String,
+    /// The engine to restore, with ages as of the group's last record.
+    pub snapshot: Snapshot,
+    /// Hooks that started and of which it is not known whether they ran to their end.
+    pub pending: Vec<HookStartRecord>,
+    /// The last stage of the switch that is under way.
+    pub stage: Option<StageRecord>,
+    /// The last fence that was proved, and its age as of the group's last record.
+    pub fence: Option<AgedProof>,
+    /// Whether a halt hook confirmed the present halt.
+    pub halt_confirmed: bool,
+    /// What the caller kept ([`Follow`](super::Follow)); null if nothing.
+    pub driver: serde_json::Value,
+}
+
+impl RecoveredGroup {
+    fn of(group: &Group) -> Self {
+        Self {
+            config: group.config.line.clone(),
+            config_hash: group.config.hash.clone(),
+            snapshot: group.snapshot(),
+            pending: group.hooks().cloned().collect(),
+            stage: group.stage().cloned(),
+            fence: group.fence(),
+            halt_confirmed: group.halt_confirmed(),
+            driver: group.driver(),
+        }
+    }
+}
+
+impl Recovered {
+    pub(super) fn of(mirror: &Mirror, scan: &Scan) -> Self {
+        Self {
+            groups: mirror.groups().map(|(name, group)| (name.to_owned(), RecoveredGroup::of(group))).collect(),
+            config_hash: mirror.run().map(|run| run.config_hash.clone()),
+            stopped: mirror.run().is_some_and(|run| run.stopped),
+            torn: scan.torn.clone(),
+            next: scan.next,
+        }
+    }
+}
+
+/// Follows a journal from its newest head.
+pub(super) fn follow(folder: &Path, make: MakeFollow) -> Result<(Mirror, Scan), ReadError> {
+    let mut mirror = Mirror::new(make);
+    let scan = scan(folder, From::NewestHead, |record, _| mirror.follow(record))?;
+    Ok((mirror, scan))
+}
+
+/// What the journal in `folder` comes to, without changing anything and without its lock.
+///
+/// # Errors
+/// It is damaged, or cannot be read.
+pub fn recover(folder: &Path, make: MakeFollow) -> Result<Recovered, ReadError> {
+    let (mirror, scan) = follow(folder, make)?;
+    Ok(Recovered::of(&mirror, &scan))
+}
+
+/// Hands out every record, oldest first, with whether it stands in the head of a segment.
+///
+/// # Errors
+/// The journal is damaged (records before the damage were handed out), or cannot be read.
+pub fn for_each(folder: &Path, mut take: impl FnMut(&Record, bool)) -> Result<Option<Torn>, ReadError> {
+    let scan = scan(folder, From::Oldest, |record, in_head| {
+        take(record, in_head);
+        Ok(())
+    })?;
+    Ok(scan.torn)
+}
+
+/// What a journal holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Its segments, oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// Records of each kind.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// Inputs whose recorded answer is what the engine answers.
+    pub inputs: u64,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// The torn last line.
+    pub torn: Option<Torn>,
+}
+
+impl Counts {
+    /// Number of records.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.kinds.values().sum()
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+}
+
+/// Checks everything: each line, the chain, the numbers, that every input is answered as recorded, and that each head
+/// repeats the state that the records before it lead to.
+///
+/// # Errors
+/// The journal is damaged, or cannot be read.
+pub fn verify(folder: &Path, make: MakeFollow) -> Result<Counts, ReadError> {
+    let mut mirror = Mirror::new(make);
+    let mut counts = Counts::default();
+    let scan = scan(folder, From::Oldest, |record, _| {
+        *counts.kinds.entry(record.body.kind()).or_default() += 1;
+        counts.inputs += u64::from(matches!(record.body, Body::Input { .. }));
+        mirror.follow(record)
+    })?;
+    counts.groups = mirror.groups().map(|(name, _)| name.to_owned()).collect();
+    counts.segments = scan.segments;
+    counts.torn = scan.torn;
+    Ok(counts)
+}

@@ -1,0 +1,97 @@
+//! Wall time as RFC 3339 in UTC with microseconds. For audit: nothing decides by it but retention by age.
+
+const MICROS: u64 = 1_000_000;
+const DAY: u64 = 86_400;
+
+/// `micros` since 1970, such as `2026-11-29T22:13:05.123456Z`. The year has at least four digits.
+pub(super) fn format(micros: u64) -> String {
+    let (seconds, fraction) = (micros / MICROS, micros % MICROS);
+    let (days, second) = (seconds / DAY, seconds % DAY);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+}
+
+/// The inverse of [`format()`]; `None` for anything that it does not write.
+pub(super) fn parse(text: &str) -> Option<u64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let (time, fraction) = time.split_once('.')?;
+    let mut date = date.splitn(3, '-').map(number);
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let mut time = time.splitn(3, ':').map(number);
+    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
+    let days = days(year, month, day)?;
+    let seconds = days.checked_mul(DAY)?.checked_add(hour * 3600 + minute * 60 + second)?;
+    let micros = seconds.checked_mul(MICROS)?.checked_add(number(fraction)?)?;
+    // What is written back alike was written by `format`: no 30 February, no 25 o'clock.
+    (format(micros) == text).then_some(micros)
+}
+
+fn number(digits: &str) -> Option<u64> {
+    let plain = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+/// Days since 1970-01-01 -> year, month, day, in the Gregorian calendar (Hinnant's `civil_from_days`).
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days.saturating_add(719_468);
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Months counted from March, so that the leap day comes last.
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+/// The inverse of [`civil`]; `None` before 1970.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let from_march = if month > 2 { month - 3 } else { month + 9 };
+    let of_year = (153 * from_march + 2) / 5 + day.checked_sub(1)?;
+    let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
+    era.checked_mul(146_097)?.checked_add(of_era)?.checked_sub(719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn known_moments_are_right() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_400_000_001, "2000-02-29T00:00:00.000001Z"),
+            (1_796_083_199_999_999, "2026-11-30T23:59:59.999999Z"),
+            (4_107_542_400_000_000, "2100-03-01T00:00:00.000000Z"),
+        ] {
+            assert_eq!(format(micros), text);
+            assert_eq!(parse(text), Some(micros));
+        }
+    }
+
+    #[test]
+    fn what_is_not_written_so_is_refused() {
+        for text in [
+            "",
+            "2026-02-30T00:00:00.000000Z",
+            "2026-11-29T24:00:00.000000Z",
+            "2026-11-29T00:00:00.0Z",
+            "1969-12-31T23:59:59.000000Z",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_moment_is_read_back(micros in any::<u64>()) {
+            prop_assert_eq!(parse(&format(micros)), Some(micros));
+        }
+    }
+}

@@ -1,0 +1,566 @@
+//! The one thread that writes, and the handle through which everybody else has it write.
+
+use std::future::Future;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use thiserror::Error;
+use tokio::sync::{Notify, oneshot};
+
+use super::mirror::Mirror;
+use super::read::SegmentInfo;
+use super::record::{Body, Entry, FORMAT, Link, Place, SegmentRecord, Seq, Stamp, StartRecord, write_line};
+use super::retention::{Keep, expendable};
+use super::segment::{SegmentFile, Storage, UNFINISHED, name};
+use crate::engine::Timestamp;
+use crate::manager::Clock;
+use crate::scenario::LONGEST_LINE;
+use crate::supervisor::clock::{self, BootClock};
+
+/// Observations are written within this time (and put on disk within [`SYNC_EVERY`]).
+pub const WRITE_WITHIN: Duration = Duration::from_millis(4);
+/// What was written is put on disk at least as often as this.
+pub const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// The most observations that wait to be written; whoever appends one more waits.
+pub const LONGEST_QUEUE: usize = 65_536;
+
+/// Nothing can be recorded any more: the first failure is final, and nothing is tried again on this journal.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum JournalFailed {
+    /// Storage failed. What is on disk beyond the last durable record is unknown until the journal is opened again.
+    #[error("the journal failed: cannot {action} {file}: {error}")]
+    Storage {
+        /// What was tried: `write`, `sync`, ...
+        action: &'static str,
+        /// The file.
+        file: String,
+        /// What the system said.
+        error: String,
+        /// Whether the disk is full.
+        full: bool,
+    },
+    /// A record does not describe what happened: the journal's own engine answers otherwise. It was not written.
+    #[error("the journal failed: record {seq} contradicts what came before: {what}")]
+    Contradiction {
+        /// The number that it would have had.
+        seq: Seq,
+        /// In words.
+        what: String,
+    },
+    /// It was closed.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+/// What never changes while a journal is open.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) boot_id: String,
+    pub(super) pid: u32,
+    pub(super) config_hash: String,
+}
+
+impl Identity {
+    pub(super) fn start(&self) -> Body {
+        Body::Start(StartRecord {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config_hash: self.config_hash.clone(),
+            boot_id: self.boot_id.clone(),
+            pid: self.pid,
+        })
+    }
+}
+
+/// The segment that is written, and everything that the next line needs.
+pub(super) struct Writer {
+    pub(super) storage: Box<dyn Storage>,
+    pub(super) file: Box<dyn SegmentFile>,
+    pub(super) identity: Identity,
+    pub(super) stamp: Stamp,
+    pub(super) mirror: Mirror,
+    /// Oldest first; the last one is being written.
+    pub(super) segments: Vec<SegmentInfo>,
+    pub(super) next: Seq,
+    pub(super) link: Link,
+    pub(super) segment_size: u64,
+    pub(super) keep: Keep,
+    /// Size of the head of the segment that is written.
+    pub(super) head: u64,
+    pub(super) clock: BootClock,
+    /// Lines that are not written yet.
+    pub(super) buffer: Vec<u8>,
+    /// When the oldest line was written that is not on disk yet.
+    pub(super) unsynced: Option<Timestamp>,
+    /// Storage failed: it is not touched again.
+    pub(super) failed: Option<JournalFailed>,
+}
+
+impl Writer {
+    fn current(&self) -> String {
+        name(self.segments.last().map_or(1, |segment| segment.first))
+    }
+
+    /// The first failure of storage is the last thing that is asked of it.
+    fn fail(&mut self, action: &'static str, file: String, error: &io::Error) -> JournalFailed {
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let failed = JournalFailed::Storage { action, file, error: error.to_string(), full };
+        self.failed.get_or_insert(failed).clone()
+    }
+
+    fn refuse_if_failed(&self) -> Result<(), JournalFailed> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Makes the first segment of a new journal.
+    pub(super) fn begin(&mut self, at: Timestamp) -> Result<(), JournalFailed> {
+        self.open_segment(at, wall())
+    }
+
+    /// Takes one record: follows it and makes its line. Nothing is written yet.
+    pub(super) fn push(&mut self, entry: Entry, wall: u64) -> Result<Seq, JournalFailed> {
+        if self.is_full() {
+            self.write()?;
+            self.rotate(wall)?;
+        }
+        let Entry { at, group, mut body } = entry;
+        let seq = self.next;
+        let contradiction = |what| JournalFailed::Contradiction { seq, what };
+        if matches!(body, Body::Segment(_)) {
+            return Err(contradiction("only the journal writes a record of kind \"segment\"".to_owned()));
+        }
+        let full = self.mirror.take(seq, at, group.as_deref(), &body).map_err(contradiction)?;
+        if let (Body::Input { answer, .. }, Some(full)) = (&mut body, full) {
+            *answer = full;
+        }
+        self.line(wall, at, group.as_deref(), &body)?;
+        Ok(seq)
+    }
+
+    fn line(&mut self, wall: u64, at: Timestamp, group: Option<&str>, body: &Body) -> Result<(), JournalFailed> {
+        let (seq, before) = (self.next, self.buffer.len());
+        let place = Place { seq, prev: self.link };
+        let made = write_line(&mut self.buffer, place, &self.stamp, wall, (at, group, body));
+        let length = self.buffer.len().saturating_sub(before);
+        let made = match (made, seq.checked_add(1)) {
+            (Err(error), _) => Err(error.to_string()),
+            (Ok(_), None) => Err("there are no numbers left".to_owned()),
+            (Ok(_), _) if length > LONGEST_LINE && matches!(body, Body::Input { .. }) => {
+                Err(format!("an input of {length} bytes; at most {LONGEST_LINE}, so that it can be replayed"))
+            }
+            (Ok(link), Some(next)) => Ok((link, next)),
+        };
+        match made {
+            Ok(made) => (self.link, self.next) = made,
+            Err(what) => {
+                self.buffer.truncate(before);
+                return Err(JournalFailed::Contradiction { seq, what });
+            }
+        }
+        if let Some(segment) = self.segments.last_mut() {
+            segment.last = seq;
+            segment.wall = wall;
+        }
+        Ok(())
+    }
+
+    /// Whether the next record belongs into another segment. A segment holds at least as much as its head.
+    fn is_full(&self) -> bool {
+        let written = self.segments.last().map_or(0, |segment| segment.bytes);
+        let size = written.saturating_add(length(&self.buffer));
+        size >= self.segment_size && size >= self.head.saturating_mul(2)
+    }
+
+    /// Writes the lines that were made.
+    pub(super) fn write(&mut self) -> Result<(), JournalFailed> {
+        self.refuse_if_failed()?;
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.file.write(&self.buffer) {
+            return Err(self.fail("write", self.current(), &error));
+        }
+        if let Some(segment) = self.segments.last_mut() {
+            segment.bytes = segment.bytes.saturating_add(length(&self.buffer));
+        }
+        self.buffer.clear();
+        self.unsynced.get_or_insert(self.clock.now());
+        Ok(())
+    }
+
+    /// For how long something that was written has not been on disk.
+    fn unsynced_for(&self) -> Option<Duration> {
+        self.unsynced.map(|since| Duration::from_nanos(self.clock.now().nanos_since(since)))
+    }
+
+    /// Writes the lines that were made and puts everything on disk.
+    pub(super) fn sync(&mut self) -> Result<(), JournalFailed> {
+        self.write()?;
+        if self.unsynced.is_some() {
+            if let Err(error) = self.file.sync() {
+                return Err(self.fail("sync", self.current(), &error));
+            }
+            self.unsynced = None;
+        }
+        Ok(())
+    }
+
+    /// Ends the segment and begins the next one. Nothing of the next is there before all of this one is on disk.
+    fn rotate(&mut self, wall: u64) -> Result<(), JournalFailed> {
+        self.sync()?;
+        let at = self.mirror.run().map_or(Timestamp::ZERO, |run| run.at);
+        self.open_segment(at, wall)?;
+        self.retain(wall);
+        Ok(())
+    }
+
+    /// Makes a segment under another name, and gives it its own when its head is on disk: a segment that is there has
+    /// its whole head.
+    fn open_segment(&mut self, at: Timestamp, wall: u64) -> Result<(), JournalFailed> {
+        self.refuse_if_failed()?;
+        let first = self.next;
+        self.segments.push(SegmentInfo { first, last: first, bytes: 0, wall });
+        self.write_head(at, wall)?;
+        self.file = match self.store_segment(&name(first)) {
+            Ok(file) => file,
+            Err((action, file, error)) => return Err(self.fail(action, file, &error)),
+        };
+        self.head = length(&self.buffer);
+        if let Some(segment) = self.segments.last_mut() {
+            segment.bytes = self.head;
+        }
+        self.buffer.clear();
+        self.unsynced = None;
+        Ok(())
+    }
+
+    fn store_segment(&mut self, name: &str) -> Result<Box<dyn SegmentFile>, (&'static str, String, io::Error)> {
+        let unfinished = format!("{name}{UNFINISHED}");
+        let failed = |action| {
+            let file = unfinished.clone();
+            move |error| (action, file, error)
+        };
+        let mut file = self.storage.create(&unfinished).map_err(failed("create"))?;
+        // Only a help: without it the file grows.
+        let _ = file.reserve(self.segment_size);
+        file.write(&self.buffer).map_err(failed("write"))?;
+        file.sync().map_err(failed("sync"))?;
+        self.storage.rename(&unfinished, name).map_err(failed("rename"))?;
+        self.storage.sync().map_err(|error| ("sync", "the folder".to_owned(), error))?;
+        Ok(file)
+    }
+
+    fn write_head(&mut self, at: Timestamp, wall: u64) -> Result<(), JournalFailed> {
+        let of = |(name, group): (&str, &super::mirror::Group)| {
+            let checkpoint = Body::Snapshot(Box::new(group.checkpoint()));
+            (name.to_owned(), group.at, Body::Config(group.config.clone()), checkpoint)
+        };
+        let groups: Vec<_> = self.mirror.groups().map(of).collect();
+        let head = Body::Segment(SegmentRecord {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            boot_id: self.identity.boot_id.clone(),
+            pid: self.identity.pid,
+            config_hash: self.identity.config_hash.clone(),
+            run: self.mirror.run().map_or(0, |run| run.start),
+            groups: u32::try_from(groups.len()).unwrap_or(u32::MAX),
+        });
+        self.line(wall, at, None, &head)?;
+        for (name, at, config, checkpoint) in groups {
+            self.line(wall, at, Some(&name), &config)?;
+            self.line(wall, at, Some(&name), &checkpoint)?;
+        }
+        Ok(())
+    }
+
+    /// Drops segments that are not needed any more. One that cannot be removed stays: it does no harm.
+    pub(super) fn retain(&mut self, wall: u64) {
+        let going = expendable(&self.segments, self.keep, self.mirror.oldest_open(), wall);
+        for _ in 0..going {
+            let Some(oldest) = self.segments.first() else { return };
+            let name = name(oldest.first);
+            if let Err(error) = self.storage.remove(&name) {
+                tracing::warn!(segment = %name, %error, "an old segment of the journal cannot be removed");
+                return;
+            }
+            self.segments.remove(0);
+        }
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// Microseconds since 1970.
+pub(super) fn wall() -> u64 {
+    clock::wall() / 1_000
+}
+
+type Done = oneshot::Sender<Result<Seq, JournalFailed>>;
+
+/// A record on its way to the writer.
+struct Item {
+    entry: Entry,
+    wall: u64,
+    /// Whoever waits for it to be durable.
+    done: Option<Done>,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: Vec<Item>,
+    /// Whether anybody waits for one of `items` to be durable.
+    durable: bool,
+    /// Whether the writer waits for a first item and must be woken.
+    asleep: bool,
+    /// No more items are taken.
+    closed: Option<JournalFailed>,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    room: Condvar,
+    /// Tells those that wait without a thread: there is room again, or the journal ended.
+    changed: Notify,
+}
+
+impl Shared {
+    pub(super) fn close(&self, why: &JournalFailed) -> bool {
+        let mut queue = self.queue.lock();
+        let first = queue.closed.is_none();
+        if first {
+            queue.closed = Some(why.clone());
+        }
+        drop(queue);
+        self.work.notify_all();
+        self.room.notify_all();
+        self.changed.notify_waiters();
+        first
+    }
+}
+
+/// Has records written. Cheap to clone; every clone speaks to the same writer.
+///
+/// Records are written in the order in which they are appended, by whichever handle.
+#[derive(Clone)]
+pub struct JournalHandle {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for JournalHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalHandle").field("failed", &self.failed()).finish_non_exhaustive()
+    }
+}
+
+impl JournalHandle {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`].
+    ///
+    /// Does no I/O. If [`LONGEST_QUEUE`] observations wait already, waits until there is room; a task awaits
+    /// [`room`](Self::room) first.
+    ///
+    /// # Errors
+    /// The journal failed, or was closed. Nothing was appended.
+    pub fn append(&self, entry: Entry) -> Result<(), JournalFailed> {
+        let wall = wall();
+        let mut queue = self.shared.queue.lock();
+        while queue.closed.is_none() && queue.items.len() >= LONGEST_QUEUE {
+            self.shared.room.wait(&mut queue);
+        }
+        if let Some(why) = &queue.closed {
+            return Err(why.clone());
+        }
+        queue.items.push(Item { entry, wall, done: None });
+        let asleep = mem::take(&mut queue.asleep);
+        drop(queue);
+        if asleep {
+            self.shared.work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Appends a decision, at once; what is returned resolves when it and everything appended before it is on disk.
+    ///
+    /// Appended even if nobody waits for the result. Never waits for room.
+    ///
+    /// # Errors
+    /// The journal failed, or was closed: take it that the decision was not recorded, and do not carry it out.
+    #[must_use = "the decision must not be carried out before this resolves"]
+    pub fn append_durable(
+        &self,
+        entry: Entry,
+    ) -> impl Future<Output = Result<Seq, JournalFailed>> + Send + 'static + use<> {
+        let receiver = self.enqueue(entry);
+        async move {
+            match receiver {
+                Ok(receiver) => receiver.await.unwrap_or(Err(JournalFailed::Closed)),
+                Err(why) => Err(why),
+            }
+        }
+    }
+
+    /// [`append_durable`](Self::append_durable) for a thread of its own: blocks, and so panics inside a runtime.
+    ///
+    /// # Errors
+    /// As for [`append_durable`](Self::append_durable).
+    pub fn append_durable_blocking(&self, entry: Entry) -> Result<Seq, JournalFailed> {
+        self.enqueue(entry)?.blocking_recv().unwrap_or(Err(JournalFailed::Closed))
+    }
+
+    fn enqueue(&self, entry: Entry) -> Result<oneshot::Receiver<Result<Seq, JournalFailed>>, JournalFailed> {
+        let (done, receiver) = oneshot::channel();
+        let wall = wall();
+        let mut queue = self.shared.queue.lock();
+        if let Some(why) = &queue.closed {
+            return Err(why.clone());
+        }
+        queue.items.push(Item { entry, wall, done: Some(done) });
+        queue.durable = true;
+        queue.asleep = false;
+        drop(queue);
+        self.shared.work.notify_one();
+        Ok(receiver)
+    }
+
+    /// Resolves when [`append`](Self::append) would not wait, or the journal ended.
+    pub async fn room(&self) {
+        loop {
+            let changed = self.shared.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let queue = self.shared.queue.lock();
+                if queue.closed.is_some() || queue.items.len() < LONGEST_QUEUE {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Why nothing can be recorded any more, if that is so.
+    #[must_use]
+    pub fn failed(&self) -> Option<JournalFailed> {
+        self.shared.queue.lock().closed.clone()
+    }
+
+    /// Resolves when nothing can be recorded any more.
+    pub async fn until_failed(&self) -> JournalFailed {
+        loop {
+            let changed = self.shared.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(why) = self.failed() {
+                return why;
+            }
+            changed.await;
+        }
+    }
+
+    /// How many records wait to be written.
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        self.shared.queue.lock().items.len()
+    }
+}
+
+/// The body of the writer's thread: until the journal is closed or fails.
+pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFailed> {
+    let mut batch = Vec::new();
+    let mut waiting = Waiting::default();
+    loop {
+        let more = next_batch(shared, &mut batch, writer.unsynced_for());
+        let result = write_batch(&mut writer, &mut batch, &mut waiting);
+        if let Err(why) = &result {
+            // Nobody can append any more before anybody is told.
+            shared.close(why);
+            let queued = mem::take(&mut shared.queue.lock().items);
+            let Waiting { durable, refused } = waiting;
+            let untold = durable.into_iter().map(|(done, _)| done).chain(refused);
+            for done in untold.chain(queued.into_iter().filter_map(|item| item.done)) {
+                // Whoever does not wait any more need not be told.
+                let _ = done.send(Err(why.clone()));
+            }
+            return result;
+        }
+        if !more {
+            return writer.sync();
+        }
+    }
+}
+
+/// Those who wait for a batch.
+#[derive(Default)]
+struct Waiting {
+    /// For what was taken to be durable.
+    durable: Vec<(Done, Seq)>,
+    /// For what was not taken.
+    refused: Vec<Done>,
+}
+
+/// Waits for records, or until what was written must be put on disk. False: the journal is closed, these are the last.
+fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>) -> bool {
+    let mut queue = shared.queue.lock();
+    // Observations that come one after another are written together, and wake nobody.
+    while !queue.durable && queue.closed.is_none() {
+        if shared.work.wait_for(&mut queue, WRITE_WITHIN).timed_out() {
+            break;
+        }
+    }
+    while queue.items.is_empty() && queue.closed.is_none() {
+        queue.asleep = true;
+        match unsynced.map(|age| SYNC_EVERY.saturating_sub(age)) {
+            Some(left) if shared.work.wait_for(&mut queue, left).timed_out() => break,
+            Some(_) => {}
+            None => shared.work.wait(&mut queue),
+        }
+    }
+    queue.asleep = false;
+    queue.durable = false;
+    mem::swap(&mut queue.items, batch);
+    let more = queue.closed.is_none();
+    drop(queue);
+    if batch.len() >= LONGEST_QUEUE {
+        shared.room.notify_all();
+        shared.changed.notify_waiters();
+    }
+    more
+}
+
+/// One write and, if anybody waits for it or it is time, one sync for all of `batch`.
+fn write_batch(writer: &mut Writer, batch: &mut Vec<Item>, waiting: &mut Waiting) -> Result<(), JournalFailed> {
+    let mut items = batch.drain(..);
+    let mut refusal = None;
+    for Item { entry, wall, done } in items.by_ref() {
+        match (writer.push(entry, wall), done) {
+            (Ok(seq), Some(done)) => waiting.durable.push((done, seq)),
+            (Ok(_), None) => {}
+            (Err(why), done) => {
+                waiting.refused.extend(done);
+                refusal = Some(why);
+                break;
+            }
+        }
+    }
+    waiting.refused.extend(items.filter_map(|item| item.done));
+    // What came before a record that was refused is good.
+    let due = writer.unsynced_for().is_some_and(|age| age >= SYNC_EVERY);
+    if waiting.durable.is_empty() && !due && refusal.is_none() {
+        writer.write()?;
+    } else {
+        writer.sync()?;
+    }
+    for (done, seq) in waiting.durable.drain(..) {
+        let _ = done.send(Ok(seq));
+    }
+    refusal.map_or(Ok(()), Err)
+}

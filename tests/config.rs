@@ -1,0 +1,157 @@
+//! The supervisor's configuration file.
+#![cfg(feature = "supervisor")]
+
+use std::path::Path;
+
+use broker_failover::engine::{Policy, PolicySettings};
+use broker_failover::supervisor::config::{Severity, json_schema, load, parse};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs");
+
+fn example() -> String {
+    std::fs::read_to_string(format!("{FOLDER}/example.toml")).unwrap()
+}
+
+/// The findings of the example with `from` replaced by `to`, as text.
+fn findings(from: &str, to: &str, severity: Severity) -> Vec<String> {
+    let text = example();
+    assert!(text.contains(from), "{from}");
+    let checked = parse(&text.replacen(from, to, 1), Path::new(FOLDER));
+    assert_eq!(checked.config.is_none(), checked.findings.iter().any(|finding| finding.severity == Severity::Error));
+    checked.findings.iter().filter(|finding| finding.severity == severity).map(ToString::to_string).collect()
+}
+
+fn error(from: &str, to: &str) -> String {
+    let found = findings(from, to, Severity::Error);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.into_iter().next().unwrap()
+}
+
+#[test]
+fn the_example_is_accepted_as_it_stands() {
+    let checked = load(&Path::new(FOLDER).join("example.toml")).unwrap();
+    let config = checked.config.unwrap_or_else(|| panic!("{:#?}", checked.findings));
+    let group = &config.groups[0];
+    assert_eq!(group.policy, Policy::default());
+    assert!(config.supervisor.socket.ends_with("tests/configs/state/control.sock"));
+    let warnings: Vec<_> = checked.findings.iter().map(|finding| (finding.line, &*finding.key)).collect();
+    assert_eq!(warnings, [(26, "group[0].endpoint[1].probe")]);
+    let detection = group.detection();
+    assert_eq!(detection.refused.1.as_millis(), 1500);
+    assert_eq!(detection.hung.1.as_millis(), 2300);
+}
+
+#[test]
+fn the_defaults_of_the_file_are_the_defaults_of_the_engine() {
+    let text = example().replace("failure_threshold = 3\ncooldown = \"60s\"\n", "");
+    let checked = parse(&text, Path::new(FOLDER));
+    assert_eq!(checked.config.unwrap().groups[0].policy.settings(), &PolicySettings::default());
+}
+
+#[test]
+fn every_error_says_where_what_and_what_would_be_right() {
+    let cases = [
+        (
+            "cooldown = \"60s\"",
+            "cooldown = 60",
+            "10:12: error: group[0].policy.cooldown: found 60; expected a duration",
+        ),
+        (
+            "cooldown",
+            "cooldwn",
+            "10:1: error: group[0].policy.cooldwn: an unknown key; expected one of: failure_threshold",
+        ),
+        (
+            "failure_threshold = 3",
+            "failure_threshold = 0",
+            "9:21: error: group[0].policy.failure_threshold: found 0; expected an integer from 1",
+        ),
+        (
+            "priority = 10",
+            "priority = -1",
+            "25:12: error: group[0].endpoint[1].priority: found -1; expected an integer from 0",
+        ),
+        (
+            "url = \"tcp://127.0.0.1:18082\"",
+            "url = \"tcp://user:secret@127.0.0.1\"",
+            "24:7: error: group[0].endpoint[1].url: \"tcp://...@127.0.0.1\"; expected tcp://",
+        ),
+        (
+            "probe = { tcp = {} }",
+            "probe = { tcp = {}, exec = { command = [\"true\"] } }",
+            "26:9: error: group[0].endpoint[1].probe: 2 kinds; expected exactly one of",
+        ),
+        ("primary = true\n", "", "error: group[0]: none of 2 endpoints is primary"),
+        (
+            "name = \"west\"",
+            "name = \"east\"",
+            "error: group[0].endpoint[1]: an endpoint called \"east\" is already registered",
+        ),
+        ("./fence.sh", "./no-such-file", "error: group[0].hooks.fence.command: \"./no-such-file\" is not a file"),
+        (
+            "webhook = \"http:",
+            "webhook = \"https:",
+            "error: group[0].hooks.switch.webhook: \"https://127.0.0.1:18090/switch\"; expected an http://",
+        ),
+        (
+            "timeout  = \"800ms\"",
+            "timeout = \"0s\"",
+            "error: group[0].probing.timeout: zero; expected a duration above zero",
+        ),
+        ("interval_when_failing = \"250ms\"", "interval_when_failing = \"2s\"", "longer than interval"),
+        ("mode = \"automatic\"", "mode = \"sometimes\"", "found \"sometimes\"; expected \"automatic\" or \"manual\""),
+        ("listen  = \"127.0.0.1:9464\"", "listen = \"here\"", "2:10: error: supervisor.listen: not an address"),
+        ("journal = \"state/journal\"", "", "supervisor.journal: the key is missing; expected Folder of the journal"),
+    ];
+    for (from, to, expected) in cases {
+        let error = error(from, to);
+        assert!(error.contains(expected), "{error}\nexpected {expected}");
+    }
+}
+
+#[test]
+fn all_errors_are_reported_at_once() {
+    let text = example().replace("cooldown = \"60s\"", "cooldown = 60\nx = 1").replace("./halt.sh", "./gone");
+    let checked = parse(&text, Path::new(FOLDER));
+    let lines: Vec<_> = checked.findings.iter().filter(|f| f.severity == Severity::Error).map(|f| &*f.key).collect();
+    assert_eq!(
+        lines,
+        ["group[0].policy.cooldown", "group[0].policy.x"],
+        "the group's own sense is checked once its keys are"
+    );
+    let broken = parse("a = \n[supervisor\n", Path::new(FOLDER));
+    assert!(broken.config.is_none() && broken.findings.len() >= 2);
+}
+
+#[test]
+fn what_is_legal_but_dangerous_is_a_warning() {
+    let cases = [
+        ("cooldown = \"60s\"", "require_fence = false", "policy.require_fence"),
+        ("cooldown = \"60s\"", "max_health_age = \"2s\"", "policy.max_health_age"),
+        ("priority = 10\n", "", "endpoint[1].priority"),
+        ("tcp://127.0.0.1:18082", "tcp://localhost:18081", "are one address"),
+        ("halt      = { command = [\"./halt.sh\"], timeout = \"2s\" }", "", "no halt hook"),
+    ];
+    for (from, to, expected) in cases {
+        let found = findings(from, to, Severity::Warning);
+        assert!(found.iter().any(|warning| warning.contains(expected)), "{expected}: {found:#?}");
+    }
+}
+
+#[test]
+fn secrets_are_not_told() {
+    let text = example()
+        .replace("https://127.0.0.1:18081", "https://user:secret@127.0.0.1:18081")
+        .replace("path = \"/health\"", "headers = { authorization = \"Bearer secret\" }, path = \"/health\"");
+    let checked = parse(&text, Path::new(FOLDER));
+    assert!(checked.config.is_some());
+    assert!(!format!("{:?} {:?}", checked.effective, checked.findings).contains("secret"));
+}
+
+#[test]
+fn the_schema_in_assets_is_current() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/config.schema.json");
+    let generated = format!("{:#}\n", json_schema());
+    let current = std::fs::read_to_string(file).unwrap_or_default() == generated;
+    assert!(current, "regenerate it: broker-failover check --schema > assets/config.schema.json");
+}

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '{"resting":0,"filled":0,"unknown":0}'

@@ -1,0 +1,79 @@
+//! The demo's story, played fast: what it promises on a screen it must keep here.
+
+#![cfg(feature = "cli")]
+
+use std::process::Command;
+
+use tokio::sync::Mutex;
+
+use broker_failover::supervisor::demo::{Audience, Frame, Options, Scene, play};
+
+/// Two stories at once would only wait for each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// Keeps the scenes.
+#[derive(Default)]
+struct Witness {
+    flows: Vec<String>,
+}
+
+impl Audience for &mut Witness {
+    fn scene(&mut self, scene: &Scene) {
+        self.flows.extend(scene.group.as_ref().map(|group| group.order_flow.clone()));
+    }
+
+    fn frame(&mut self, _: &Frame) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let mut witness = Witness::default();
+    let summary = play(Options { speed: 6.0, seed: 7 }, &mut witness).await.expect("the story comes to its end");
+    for (invariant, result) in &summary.invariants {
+        assert_eq!(*result, Ok(()), "{invariant}");
+    }
+    assert!(summary.held() && summary.invariants.len() >= 3);
+    let switches: Vec<_> = summary.switches.iter().map(|switch| switch.what.as_str()).collect();
+    assert_eq!(
+        switches,
+        ["FAILOVER east -> west", "FAILBACK west -> east", "FAILOVER east -> west", "FAILBACK west -> east"]
+    );
+    let last = summary.scenes.last().and_then(|scene| scene.group.as_ref()).expect("the group at the end");
+    assert_eq!(last.order_flow, "HALT NO_TARGET_AVAILABLE");
+    assert_eq!(last.halt_confirmed, Some(true));
+    let history: Vec<_> = last
+        .history
+        .iter()
+        .map(|switch| (switch.kind, &*switch.from, &*switch.to, switch.epoch, switch.applied))
+        .collect();
+    assert_eq!(
+        history,
+        [
+            ("FAILOVER", "east", "west", 2, true),
+            ("FAILBACK", "west", "east", 3, true),
+            ("FAILOVER", "east", "west", 4, true),
+            ("FAILBACK", "west", "east", 5, true),
+        ]
+    );
+    let suppressed = summary.scenes.iter().position(|scene| scene.text.starts_with("FLAP_SUPPRESSED"));
+    assert!(suppressed.is_some(), "the limiter held a failback back");
+    for (flow, what) in [("OPEN west #2", "failed over"), ("OPEN east #3", "failed back"), ("OPEN west #4", "again")] {
+        assert!(witness.flows.iter().any(|seen| seen == flow), "{what}: {flow} not among {:?}", witness.flows);
+    }
+    assert!(summary.accepted > 0 && summary.refused > 0);
+    assert_eq!(summary.book, summary.accepted + summary.unknown_taken, "the broker and the client count the same");
+}
+
+#[test]
+fn the_binary_plays_it_in_plain_lines_when_nobody_watches() {
+    let _alone = ONE_AT_A_TIME.blocking_lock();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "8"]).output().expect("it runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(!out.contains('\x1b'), "no escape sequence in a pipe: {out}");
+    assert_eq!(out.matches("\n  held ").count(), 3, "{out}");
+    assert!(out.contains("FAILOVER east -> west") && out.contains("FLAP_SUPPRESSED"), "{out}");
+    assert_eq!(err, "");
+}

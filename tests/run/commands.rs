@@ -1,0 +1,149 @@
+//! What a person may ask for, and why it is refused.
+
+use serde_json::json;
+
+use crate::brokers::Mode;
+use crate::rig::{Rig, Setting, all_hooks};
+
+#[test]
+fn a_pause_keeps_watching_and_moves_nothing() {
+    let mut rig = Rig::open(&Setting::default());
+    rig.obey(&["pause"]);
+    rig.set("east", Mode::Refuse);
+    rig.wait("it says what it would do", |rig| rig.noted("PAUSED_ANSWER"));
+    rig.until("east is down", |group| group["endpoints"][0]["state"] == "DOWN");
+    rig.some_slots();
+    let group = rig.group();
+    assert_eq!((&group["order_flow"], &group["paused"]), (&"OPEN east #1".into(), &true.into()));
+    assert_eq!(rig.count("start fence"), 0);
+    for command in [&["switchover", "west"][..], &["failback"], &["rearm"]] {
+        assert!(rig.refuse(command).contains("paused"), "{command:?}");
+    }
+    // A pause outlives a restart.
+    rig.kill();
+    rig.start(&[]);
+    rig.some_slots();
+    assert_eq!((rig.group()["paused"].as_bool(), rig.count("start fence")), (Some(true), 0));
+    rig.obey(&["unpause"]);
+    rig.until("it acts", |group| group["order_flow"] == "OPEN west #2");
+}
+
+#[test]
+fn a_switchover_and_a_failback_by_hand_are_staged_like_any_other() {
+    let mut rig = Rig::open(&Setting { endpoints: 3, failback: "manual", ..Setting::default() });
+    rig.until("all are well", |group| group["eligible_targets"].as_array().is_some_and(|all| all.len() == 2));
+    assert!(rig.refuse(&["switchover", "nowhere"]).contains("UNKNOWN_ENDPOINT"));
+    assert!(rig.refuse(&["switchover", "east"]).contains("ALREADY_ACTIVE"));
+    assert!(rig.refuse(&["failback"]).contains("NO_ACTION"));
+    rig.set("west", Mode::Refuse);
+    rig.until("west is down", |group| group["endpoints"][1]["state"] == "DOWN");
+    assert!(rig.refuse(&["switchover", "west"]).contains("TARGET_NOT_ELIGIBLE"));
+    assert_eq!(rig.obey(&["switchover", "north"]), "FENCE_REQUIRED");
+    rig.until("flow opens on north", |group| group["order_flow"] == "OPEN north #2");
+    assert_eq!(rig.group()["operator_placed"], true);
+    rig.some_slots();
+    assert_eq!(rig.flow(), "OPEN north #2", "nobody but an operator takes it away again");
+    rig.obey(&["failback"]);
+    rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #3");
+    let kinds: Vec<_> = rig.group()["history"].as_array().unwrap().iter().map(|one| one["kind"].to_string()).collect();
+    assert_eq!(kinds, ["\"SWITCHOVER\"", "\"SWITCHOVER\""]);
+    let expected =
+        ["fence east 1", "switch north 2", "reconcile north 2", "fence north 2", "switch east 3", "reconcile east 3"];
+    assert_eq!(rig.started()[1..], expected);
+}
+
+#[test]
+fn a_switchover_that_is_killed_under_way_still_goes_where_the_operator_wanted() {
+    let mut rig = Rig::open(&Setting { endpoints: 3, ..Setting::default() });
+    rig.until("all are well", |group| group["eligible_targets"].as_array().is_some_and(|all| all.len() == 2));
+    rig.behave("fence", "fail");
+    rig.obey(&["switchover", "north"]);
+    let failed = |rig: &mut Rig| rig.records("hook_end").iter().any(|end| end["stage"] == "fence");
+    rig.wait("the fence fails", failed);
+    rig.kill();
+    rig.behave("fence", "ok");
+    rig.start(&[]);
+    let group = rig.until("flow opens", |group| group["may_submit"] == true);
+    assert_eq!((&group["order_flow"], &group["operator_placed"]), (&"OPEN north #2".into(), &true.into()));
+}
+
+#[test]
+fn a_halt_by_hand_is_latched_and_lifted_by_hand() {
+    let mut rig = Rig::open(&Setting::default());
+    assert!(rig.refuse(&["resume"]).contains("NOT_HALTED"));
+    assert_eq!(rig.obey(&["halt", "desk asked"]), "HALT OPERATOR");
+    let group = rig.until("its hook confirms it", |group| group["halt_confirmed"] == true);
+    assert_eq!(group["halt_text"], "desk asked");
+    // The path may move; the halt stays, over a restart too.
+    rig.set("east", Mode::Refuse);
+    rig.wait("the path moves", |rig| rig.succeeded("switch") == 1);
+    rig.kill();
+    rig.start(&[]);
+    rig.some_slots();
+    let group = rig.group();
+    assert_eq!((&group["order_flow"], &group["epoch"]), (&"HALT OPERATOR".into(), &2.into()));
+    assert_eq!(group["halt_confirmed"], true);
+    assert_eq!(rig.obey(&["resume"]), "HOLD RECONCILING");
+    rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    let commands = rig.records("command");
+    let halted = commands.iter().find(|one| one["command"] == json!({"halt": {"text": "desk asked"}})).unwrap();
+    assert!(halted["peer"]["pid"].as_u64().is_some_and(|pid| pid > 0), "{halted}");
+    let refused = commands.iter().find(|one| one["command"] == "resume").unwrap();
+    assert!(refused["refused"].to_string().contains("NOT_HALTED"), "refusals are written down too: {refused}");
+}
+
+#[test]
+fn an_endpoint_in_maintenance_is_no_target() {
+    let mut rig = Rig::open(&Setting { endpoints: 3, ..Setting::default() });
+    rig.until("all are well", |group| group["eligible_targets"].as_array().is_some_and(|all| all.len() == 2));
+    assert!(rig.refuse(&["maintenance", "nowhere", "on"]).contains("UNKNOWN_ENDPOINT"));
+    rig.obey(&["maintenance", "west", "on"]);
+    assert_eq!(rig.group()["endpoints"][1]["unusable"], "in maintenance");
+    rig.kill();
+    rig.start(&[]);
+    rig.until("north is well", |group| group["eligible_targets"] == json!(["north"]));
+    rig.set("east", Mode::Refuse);
+    rig.until("flow opens on north", |group| group["order_flow"] == "OPEN north #2");
+    rig.obey(&["maintenance", "west", "off"]);
+    rig.until("west is a target", |group| group["eligible_targets"] == json!(["west"]));
+}
+
+#[test]
+fn a_path_that_works_and_could_not_be_fenced_is_rearmed() {
+    let mut rig = Rig::open(&Setting::default());
+    assert!(rig.refuse(&["rearm"]).contains("NOT_REARMABLE"));
+    rig.behave("fence", "fail");
+    rig.set("east", Mode::Refuse);
+    rig.wait("the fence fails", |rig| rig.count("failed fence") >= 1);
+    assert!(rig.command(&["rearm"]).is_err());
+    rig.set("east", Mode::Healthy);
+    rig.until("east is well", |group| group["endpoints"][0]["state"] == "HEALTHY");
+    rig.wait("it is rearmed between two attempts", |rig| rig.command(&["rearm"]).is_ok());
+    rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #2");
+    assert_eq!(rig.group()["history"][0]["kind"], "REARM");
+    assert!(rig.started().ends_with(&["switch east 2".to_owned(), "reconcile east 2".to_owned()]));
+}
+
+#[test]
+fn b16_without_a_fence_hook_a_person_is_asked_and_nothing_moves_before() {
+    let hooks: String = all_hooks().lines().skip(1).map(|line| format!("{line}\n")).collect();
+    let mut rig = Rig::open(&Setting { hooks, ..Setting::default() });
+    assert!(rig.refuse(&["confirm-fence", "--epoch", "1"]).contains("no fence is wanted"));
+    rig.set("east", Mode::Refuse);
+    let group = rig.until("a person is asked", |group| !group["waits_for"].is_null());
+    assert_eq!(group["waits_for"], "confirm-fence --epoch 1");
+    rig.some_slots();
+    assert_eq!((&*rig.flow(), rig.count("start switch")), ("HOLD SWITCHING", 0));
+    rig.obey(&["confirm-fence", "--epoch", "1"]);
+    rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+}
+
+#[test]
+fn a_group_and_a_supervisor_that_do_not_exist_are_said_so() {
+    let mut rig = Rig::open(&Setting::default());
+    assert!(rig.refuse(&["halt", "--group", "other", "text"]).contains("no group \"other\"; there is: main"));
+    assert!(rig.terminate().success());
+    let output = Rig::binary(&["status", "--config"]).arg(rig.file("config.toml")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no supervisor answers there"), "{output:?}");
+}
