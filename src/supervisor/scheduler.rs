@@ -104,7 +104,9 @@ impl fmt::Display for Stall {
         match self.slots.end.saturating_sub(self.slots.start) {
             0 => write!(f, "{}, for {lasted:?}; no slot was missed", self.cause),
             1 => write!(f, "{}, for {lasted:?}; slot {} was missed", self.cause, self.slots.start),
-            missed => write!(f, "{}, for {lasted:?}; {missed} slots were missed, from {}", self.cause, self.slots.start),
+            missed => {
+                write!(f, "{}, for {lasted:?}; {missed} slots were missed, from {}", self.cause, self.slots.start)
+            }
         }
     }
 }
