@@ -25,6 +25,7 @@
 //! non-blocking tasks; if a probe blocks it nonetheless, it is left to that probe and another takes its place, and the
 //! endpoint's slots fail until the call returns.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,6 +98,19 @@ pub struct Stall {
     pub slots: std::ops::Range<u64>,
 }
 
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lasted = Duration::from_nanos(self.until.nanos_since(self.from));
+        match self.slots.end.saturating_sub(self.slots.start) {
+            0 => write!(f, "{}, for {lasted:?}; no slot was missed", self.cause),
+            1 => write!(f, "{}, for {lasted:?}; slot {} was missed", self.cause, self.slots.start),
+            missed => {
+                write!(f, "{}, for {lasted:?}; {missed} slots were missed, from {}", self.cause, self.slots.start)
+            }
+        }
+    }
+}
+
 /// Why slots were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StallCause {
@@ -108,6 +122,17 @@ pub enum StallCause {
     Backlog,
     /// A probe blocked the thread that carries the probes.
     Blocked,
+}
+
+impl fmt::Display for StallCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Late => "this process was not running, or far too late",
+            Self::Suspend => "this machine was suspended",
+            Self::Backlog => "the group did not take its results",
+            Self::Blocked => "a probe blocked the thread of all probes",
+        })
+    }
 }
 
 /// An answer that was dropped.
@@ -313,6 +338,10 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
                     continue;
                 }
             }
+        }
+        if shared.stop.load(Ordering::Acquire) {
+            // Asked for while the core was unlocked: nobody would wake us.
+            break;
         }
         let wait = wake_at.saturating_sub(shared.clock.now().as_nanos());
         shared.wake.wait_for(&mut core, Duration::from_nanos(wait));

@@ -262,7 +262,8 @@ pub enum Fault {
 pub enum NoEvidence {
     /// Our own descriptors, addresses, memory or processes are exhausted.
     LocalExhausted,
-    /// Our clock makes the certificate look expired or not yet valid.
+    /// By our clock, a certificate that is otherwise right is not valid yet: our clock is behind. (One that has expired
+    /// is a fault of the path.)
     LocalClock,
     /// 429 or 418: the far side asks for patience.
     Throttled,

@@ -232,7 +232,8 @@ impl Core {
         // The same endpoint of the same group has the same phase, whatever else is watched.
         let group = self.outlets.get(outlet).and_then(Option::as_ref).map_or(0, |outlet| outlet.group);
         let draw = mix(self.seed ^ mix(group << 16 | watch.endpoint.index() as u64));
-        let phase = scaled(interval, share(draw) * watch.probing.jitter.clamp(0.0, 1.0));
+        let jitter = if watch.probing.jitter.is_nan() { 0.0 } else { watch.probing.jitter.clamp(0.0, 1.0) };
+        let phase = scaled(interval, share(draw) * jitter);
         let next_due = now.at.saturating_add(phase);
         let entry = Entry {
             endpoint: watch.endpoint,
@@ -627,7 +628,7 @@ impl Entry {
         let slot = self.next_slot;
         let verdict = if let Some(until) = self.patience(due, ctx) {
             let retry_after = Some(Duration::from_nanos(until - due));
-            let text = "not asked: patience was asked for".to_owned();
+            let text = "not asked: the far side, or one that shares its fate, wants patience".to_owned();
             Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after }
         } else if self.blocks.is_some() {
             still_blocking()
