@@ -298,7 +298,8 @@ impl Scene {
 
     /// How often flow was moved.
     fn left(&self) -> u64 {
-        let ours: u64 = self.readers.iter().filter_map(|reader| reader.path().active()).map(|path| path.epoch.get()).sum();
+        let ours: u64 =
+            self.readers.iter().filter_map(|reader| reader.path().active()).map(|path| path.epoch.get()).sum();
         let theirs = self.haproxy.iter().flat_map(|haproxy| haproxy.servers("chkdown"));
         ours + theirs.filter_map(|times| times.parse::<u64>().ok()).sum::<u64>()
     }

@@ -83,7 +83,14 @@ fn another(role: &str) -> Command {
 pub(crate) fn leashed(program: &str, arguments: &[&str], log: &Path) -> Child {
     let file = fs::File::create(log).expect("a log");
     let both = file.try_clone().expect("a log");
-    another("leash").arg(program).args(arguments).stdin(Stdio::null()).stdout(file).stderr(both).spawn().expect("a child")
+    another("leash")
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(both)
+        .spawn()
+        .expect("a child")
 }
 
 /// As many descriptors as may be had.
@@ -289,8 +296,7 @@ async fn answer(mut stream: TcpStream, shared: Arc<Shared>) {
     }
     let status = if shared.failing.load(Ordering::Acquire) { "500 Internal Server Error" } else { "200 OK" };
     let Shared { name, .. } = &*shared;
-    let text =
-        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{name}", name.len());
+    let text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{name}", name.len());
     // Whoever asked may be gone.
     let _ = stream.write_all(text.as_bytes()).await;
     shared.count.fetch_add(1, Ordering::Release);

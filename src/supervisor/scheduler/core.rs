@@ -516,9 +516,11 @@ impl Entry {
         }
     }
 
-    /// Probes that run and are not being given up. Those end before another starts.
-    fn waited_for(&self) -> u64 {
-        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none());
+    /// Probes that run and are not about to end. What is being given up ends before another starts. What is within half
+    /// an interval of its deadline would have ended already, had we not started it late: that must cost no other its slot.
+    fn waited_for(&self, now: u64) -> u64 {
+        let ending = now.saturating_add(self.fast / 2);
+        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none() && running.deadline > ending);
         self.window.iter().filter(waited_for).count() as u64
     }
 
@@ -634,7 +636,7 @@ impl Entry {
             still_blocking()
         } else if !self.overlaps && self.is_running() {
             Verdict::fault(Fault::Overlap, "the slot before it is still running")
-        } else if self.waited_for() >= self.timeout.div_ceil(self.fast) {
+        } else if self.waited_for(now) >= self.timeout.div_ceil(self.fast) {
             // On time, there would be room: late slots were started together.
             frozen("this process is late: the slots before it are still running")
         } else {
