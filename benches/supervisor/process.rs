@@ -52,7 +52,7 @@ pub(crate) fn address(last: u8) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(127, 64 | high & 63, low, last), PORT))
 }
 
-/// What this process was started as, if it was started by a benchmark: a front end, or something on a leash.
+/// What this process was started as, if it was started by this benchmark.
 pub(crate) fn as_child() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
     let (role, rest) = arguments.get(1..)?.split_first()?;
@@ -60,6 +60,8 @@ pub(crate) fn as_child() -> Option<ExitCode> {
     let leash = || rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let result = match &**role {
         "serve" => leash().map_err(Into::into).and_then(|()| serve(rest)),
+        "supervise" => leash().map_err(Into::into).and_then(|()| crate::checks::supervise(rest)),
+        "schedule" => leash().map_err(Into::into).and_then(|()| crate::checks::schedule(rest)),
         "leash" => leash().map_err(Into::into).and_then(|()| Err(Command::new(&rest[0]).args(&rest[1..]).exec())),
         _ => return None,
     };
@@ -73,7 +75,7 @@ pub(crate) fn as_child() -> Option<ExitCode> {
 }
 
 /// This program once more, in another role. It ends when this thread does.
-fn another(role: &str) -> Command {
+pub(crate) fn another(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg(role).stdin(Stdio::piped()).stdout(Stdio::piped());
     command

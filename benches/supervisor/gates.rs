@@ -13,6 +13,14 @@ pub(crate) struct Plan {
     pub(crate) trial: bool,
 }
 
+impl Plan {
+    /// Whether the row with this number is asked for: all are, unless the command line names some.
+    pub(crate) fn wants(self, row: &str) -> bool {
+        let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+        named.peek().is_none() || named.any(|named| named == row)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Gates(Vec<Gate>);
 

@@ -1,27 +1,8 @@
-//! From a fault to the active path published, beside haproxy watching the same servers with the same settings. See
-//! `references/performance.md`.
-//!
-//! ```text
-//! cargo bench --features cli --bench failover                      20 faults of each kind: some minutes
-//! cargo bench --features cli --bench failover -- --smoke           four of the most important kinds: half a minute
-//! cargo bench --features cli --bench failover -- --smoke --check   fails where a gate is missed in two runs in a row
-//! cargo bench --features cli --bench failover -- 4c                only the row with this number
-//! ```
-#![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a benchmark reads the clock and prints")]
-
-#[path = "support/gates.rs"]
-#[allow(dead_code, reason = "each benchmark uses a part of it")]
-mod gates;
-#[path = "support/process.rs"]
-#[allow(dead_code, reason = "each benchmark uses a part of it")]
-mod process;
-#[path = "support/table.rs"]
-mod table;
+//! From a fault to the active path published, beside haproxy watching the same servers with the same settings.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -31,13 +12,14 @@ use broker_failover::path::PathReader;
 use broker_failover::supervisor::config;
 use broker_failover::supervisor::group::Command;
 use broker_failover::supervisor::running::{StartOptions, Supervisor};
-use gates::{Gates, Plan};
-use process::{Folder, Haproxy, Server, address, now, pause, wait_until};
-use table::print_table;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::MissedTickBehavior;
+
+use crate::gates::{Gates, Plan};
+use crate::process::{Folder, Haproxy, Server, address, now, pause, wait_until};
+use crate::table::print_table;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Between two requests of the client.
@@ -46,34 +28,22 @@ const REQUESTS: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_secs(8);
 const MILLI: f64 = 1e6;
 
-fn main() -> ExitCode {
-    if let Some(code) = process::as_child() {
-        return code;
-    }
-    if !Haproxy::is_there() {
-        return ExitCode::SUCCESS;
-    }
-    gates::run(measure)
-}
-
-fn measure(plan: Plan, gates: &mut Gates) {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let wants = |row: &str| wanted.as_ref().is_none_or(|wanted| wanted == row);
+pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
     let repetitions = match plan {
         Plan { trial: true, .. } => 1,
         Plan { smoke: true, .. } => 4,
         Plan { smoke: false, .. } => 20,
     };
-    if wants("4") {
+    if plan.wants("4") {
         equal_settings(repetitions, gates);
     }
-    if wants("4b") && !plan.smoke {
+    if plan.wants("4b") && !plan.smoke {
         fast_again(repetitions, gates);
     }
-    if wants("4c") {
+    if plan.wants("4c") && !plan.smoke {
         ten_milliseconds(repetitions, gates);
     }
-    if wants("4e") {
+    if plan.wants("4e") {
         nothing_happens(plan, gates);
     }
 }
