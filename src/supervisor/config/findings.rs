@@ -42,13 +42,13 @@ impl fmt::Display for Finding {
 
 /// Gathers findings against one text.
 pub(super) struct Findings<'a> {
-    text: &'a str,
+    lines: Lines<'a>,
     list: Vec<Finding>,
 }
 
 impl<'a> Findings<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, list: Vec::new() }
+        Self { lines: Lines::of(text), list: Vec::new() }
     }
 
     pub(super) fn error(
@@ -72,7 +72,7 @@ impl<'a> Findings<'a> {
     }
 
     fn add(&mut self, severity: Severity, at: &Range<usize>, key: &str, found: String, expected: String) {
-        let (line, column) = position(self.text, at.start);
+        let (line, column) = self.lines.position(at.start);
         self.list.push(Finding { severity, line, column, key: key.to_owned(), found, expected });
     }
 
@@ -87,10 +87,42 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// 1-based line and column of a byte.
-pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
+/// Where the lines of a text are.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    /// The line feeds.
+    ends: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self { text, ends: text.match_indices('\n').map(|(at, _)| at).collect() }
+    }
+
+    /// 1-based line and column of a byte.
+    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
+        let line = self.ends.partition_point(|end| *end < offset);
+        let start = line.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |end| end + 1);
+        let column = self.text.get(start..offset).unwrap_or_default().chars().count();
+        (line + 1, column + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_one_and_in_characters() {
+        let text = "a\n\u{e9}\u{e9}b\n\nc";
+        let lines = Lines::of(text);
+        let all =
+            [(0, (1, 1)), (1, (1, 2)), (2, (2, 1)), (4, (2, 2)), (6, (2, 3)), (7, (2, 4)), (8, (3, 1)), (9, (4, 1))];
+        for (offset, position) in all {
+            assert_eq!(lines.position(offset), position, "{offset}");
+        }
+        assert_eq!(lines.position(99), (4, 2), "behind the end: at the end");
+        assert_eq!(Lines::of("").position(0), (1, 1));
+    }
 }

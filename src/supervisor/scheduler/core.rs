@@ -21,8 +21,11 @@ const LONGEST: u64 = 86_400_000 * MILLI;
 const LATE_INTERVALS: u64 = 3;
 /// A suspend as long as this is one; less is the two clocks' reading.
 const SUSPENDED: u64 = 10 * MILLI;
-/// Slots that come due within this are started together, unless intervals are shorter than 16 of it.
-const TOGETHER: u64 = MILLI;
+/// Slots that come due within this share of the shortest interval are started together: each waking up costs as much as
+/// a check.
+const TOGETHER: u64 = 128;
+/// And within no more than this.
+const LONGEST_TOGETHER: u64 = 8 * MILLI;
 /// Events that wait for their receiver; from then on its slots are not started.
 const MOST_BACKLOG: usize = 1_024;
 /// How often to try a receiver again.
@@ -362,7 +365,7 @@ impl Core {
     }
 
     fn together(&self) -> u64 {
-        TOGETHER.min(self.shortest / 16)
+        (self.shortest / TOGETHER).min(LONGEST_TOGETHER)
     }
 
     /// Whether something has come up that is due before the planned tick.

@@ -466,7 +466,7 @@ fn a_start_that_is_late_leaves_the_path_its_full_time() {
     let mut bench = Bench::new();
     bench.watch(0, [200, 200, 80], true, &[]);
     bench.now = T0 + 50 * MS;
-    bench.run_to(129);
+    bench.run_to(128);
     assert_eq!(bench.told(), []);
     bench.run_to(130);
     assert_eq!(bench.told(), [(0, 0, "Timeout".to_owned())]);
@@ -480,7 +480,7 @@ fn a_worker_that_does_not_look_is_not_waited_for() {
     bench.watch(1, [1_000, 1_000, 80], true, &[]);
     bench.run_to(1);
     bench.polled = bench.ticket(0).token;
-    bench.run_to(99);
+    bench.run_to(92);
     assert_eq!(bench.told(), []);
     bench.run_to(100);
     assert_eq!(bench.kinds(), ["Timeout", "?Frozen"], "the one that blocks it is at fault, the other is not");
