@@ -527,6 +527,8 @@ fn any_routing() -> impl Strategy<Value = Option<RoutingLayer>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_plan_is_made_or_refused_and_keeps_its_promises(
         spans in proptest::array::uniform12(any_span()),

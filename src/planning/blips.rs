@@ -27,6 +27,13 @@ pub struct Blips {
     mean: Duration,
 }
 
+impl Default for Blips {
+    /// 4 an hour, 20 s long on average: an assumption of the worked example. Measure yours.
+    fn default() -> Self {
+        Self { rate: Rate::per_hour(4), mean: Duration::from_secs(20) }
+    }
+}
+
 impl Blips {
     /// Blips of this mean length at this rate.
     ///

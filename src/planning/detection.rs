@@ -50,6 +50,14 @@ impl Probing {
         Self::new(interval, interval, Duration::ZERO)
     }
 
+    /// The nearest legal values: intervals of at least a nanosecond, the one after a failure no longer than the other.
+    #[must_use]
+    pub fn nearest(interval: Duration, interval_when_failing: Duration, timeout: Duration) -> Self {
+        let least = Duration::from_nanos(1);
+        let interval = interval.max(least);
+        Self { interval, interval_when_failing: interval_when_failing.clamp(least, interval), timeout }
+    }
+
     /// From one probe to the next.
     #[must_use]
     pub const fn interval(&self) -> Duration {

@@ -68,6 +68,6 @@ pub use rung::Rung;
 pub use shards::choices;
 pub use share::Share;
 pub use stages::{Preparation, Stage, Stages, Step};
-pub use text::Spoken;
+pub use text::{Seconds, Spoken};
 pub use tier::Tier;
 pub use trigger::Trigger;

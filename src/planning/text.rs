@@ -43,6 +43,20 @@ fn spoken(duration: Duration) -> String {
     words.join(" ")
 }
 
+/// A duration in seconds, for columns: `1,080s`, with the digits that it has down to a millisecond.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(pub Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = thousands(self.0.as_secs().into());
+        f.pad(&match self.0.subsec_millis() {
+            0 => format!("{whole}s"),
+            millis => format!("{whole}.{}s", format!("{millis:03}").trim_end_matches('0')),
+        })
+    }
+}
+
 /// `1234567` as `1,234,567`.
 pub(super) fn thousands(number: u128) -> String {
     let digits = number.to_string();
@@ -129,6 +143,8 @@ mod tests {
         for (duration, text) in cases {
             assert_eq!(Spoken(duration).to_string(), text);
         }
+        let columns = [Duration::from_secs(1_080), Duration::from_millis(2_300)].map(|time| Seconds(time).to_string());
+        assert_eq!(columns, ["1,080s", "2.3s"]);
         assert_eq!(format!("{:>8}", Spoken(Duration::from_secs(5))), "      5s");
         assert!(!Spoken(Duration::MAX).to_string().is_empty());
     }

@@ -46,6 +46,7 @@ impl fmt::Display for Trigger {
         let text = match self {
             Self::Consecutive(0 | 1) => "1 failure".to_owned(),
             Self::Consecutive(failures) => format!("{failures} consecutive"),
+            Self::Window(window) if window.subsec_nanos() == 0 => format!("window {}s", window.as_secs()),
             Self::Window(window) => format!("window {}", Spoken(*window)),
         };
         f.pad(&text)
@@ -97,7 +98,7 @@ mod tests {
         {
             assert!(text.parse::<Trigger>().is_err(), "{text}");
         }
-        assert_eq!(Trigger::Window(Duration::from_secs(60)).to_string(), "window 1m");
+        assert_eq!(Trigger::Window(Duration::from_secs(60)).to_string(), "window 60s");
         assert_eq!(Trigger::Consecutive(1).to_string(), "1 failure");
     }
 
