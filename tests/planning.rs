@@ -114,6 +114,30 @@ fn the_closed_form_lies_a_little_above_the_simulation() {
 }
 
 #[test]
+fn the_closed_form_holds_for_a_faster_pace_after_the_first_failure() {
+    // Blips one by one: the first probe comes after a uniform phase, the next ones at the faster pace.
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    };
+    let (interval, failing, mean) = (4.0, 1.0, 5.0);
+    let [every, again] = [interval, failing].map(Duration::from_secs_f64);
+    let probing = Probing::new(every, again, Duration::ZERO).unwrap();
+    let blips = Blips::new(Rate::per_hour(4), Duration::from_secs_f64(mean)).unwrap();
+    for failures in [1, 3, 8] {
+        let seen = (0..200_000).filter(|_| {
+            let length = -mean * uniform().ln();
+            length > uniform() * interval + f64::from(failures - 1) * failing
+        });
+        let simulated = seen.count() as f64 / 200_000.0;
+        near(blips.probability(Trigger::Consecutive(failures), &probing), simulated, 0.005);
+    }
+}
+
+#[test]
 fn lone_failures_by_the_closed_form() {
     let each: Share = "0.1%".parse().unwrap();
     for (failures, expected) in [(1, 86.3), (2, 0.0863), (3, 0.000_086_3)] {
