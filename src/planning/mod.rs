@@ -28,6 +28,8 @@
 //! # Ok::<(), broker_failover::planning::PlanError>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 mod at_risk;
 mod blips;
 mod budget;
