@@ -1,135 +1,21 @@
-//! What is legal but dangerous, and what the settings promise.
+//! What is legal but dangerous.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
+use std::path::Path;
 
 use hyper::Uri;
 
-use crate::planning::{self, Detection, Stages, Trigger};
-
 use super::build::Builder;
 use super::read::Table;
-use super::{GroupConfig, Hook, ProbeKind, Probing};
-
-impl GroupConfig {
-    /// How its paths are probed, as [`planning`](crate::planning) sees it.
-    #[must_use]
-    pub fn timing(&self) -> planning::Probing {
-        planning::Probing::nearest(self.probing.interval, self.probing.interval_when_failing, self.probing.timeout)
-    }
-
-    /// What makes a path DOWN.
-    #[must_use]
-    pub fn trigger(&self) -> Trigger {
-        Trigger::Consecutive(self.policy.settings().failure_threshold)
-    }
-
-    /// Detection time bounds, from a fault to DOWN.
-    #[must_use]
-    pub fn detection(&self) -> Detection {
-        self.timing().detection(self.trigger())
-    }
-
-    /// What comes after detection, if the last level of every hook succeeds at its deadline: the flow hook's answer, the
-    /// fence, the switch, and the reconciliation. The gate is the flow hook, the promotion the fence, the shift the switch,
-    /// and the state load the reconciliation.
-    #[must_use]
-    pub fn stages(&self) -> Stages {
-        let (settings, hooks) = (self.policy.settings(), &self.hooks);
-        let fences = if settings.require_fence { &*hooks.fence } else { &[] };
-        let told = hooks.flow.first().filter(|_| !fences.is_empty());
-        let settled = if settings.require_reconciliation { &*hooks.reconcile } else { &[] };
-        Stages {
-            gate: deadlines(told),
-            promotion: deadlines(fences),
-            shift: deadlines(&hooks.switch),
-            state_load: deadlines(settled),
-            ..Stages::NONE
-        }
-    }
-
-    /// The hook without which only a person can complete a failover.
-    #[must_use]
-    pub fn needs_person(&self) -> Option<&'static str> {
-        let settings = self.policy.settings();
-        if settings.require_fence && self.hooks.fence.is_empty() {
-            Some("fence")
-        } else if settings.require_reconciliation && self.hooks.reconcile.is_empty() {
-            Some("reconcile")
-        } else {
-            None
-        }
-    }
-}
-
-/// All of them, one after the other, each as long as it may take.
-fn deadlines<'a>(hooks: impl IntoIterator<Item = &'a Hook>) -> Duration {
-    hooks.into_iter().fold(Duration::ZERO, |sum, hook| sum.saturating_add(hook.timeout))
-}
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, recovery};
+use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 
 pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
+    authorities(builder, table, group);
     hooks(builder, table, group);
-    if let Some(rto) = group.rto {
-        recovery(builder, table, group, rto);
-    }
-}
-
-/// A recovery time that is stated must be one that the settings can keep.
-fn recovery(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig, rto: Duration) {
-    if let Some(hook) = group.needs_person() {
-        let found = format!("{rto:?} cannot be met: there is no {hook} hook, so every failover waits for a person");
-        return builder.error(table, "rto", found, format!("a {hook} hook, or no rto"));
-    }
-    let (timing, stages) = (group.timing(), group.stages());
-    let hold = stages.downstream();
-    if hold > group.max_hold {
-        let found = format!(
-            "{rto:?} cannot be met: the hooks may take {hold:?}, and max_hold halts after {:?}",
-            group.max_hold
-        );
-        return builder.error(
-            table,
-            "rto",
-            found,
-            format!("max_hold of at least {hold:?}, or shorter deadlines of hooks"),
-        );
-    }
-    let detection = group.detection().hung.1;
-    let worst = stages.recovery(detection);
-    if worst <= rto {
-        return;
-    }
-    let threshold = group.policy.settings().failure_threshold;
-    let Probing { interval, interval_when_failing, timeout, .. } = group.probing;
-    let further = threshold.saturating_sub(1);
-    let mut found = format!(
-        "{rto:?} cannot be met: at worst {worst:?}, of which detection {detection:?} (interval {interval:?} + {further} x \
-         interval_when_failing {interval_when_failing:?} + timeout {timeout:?})"
-    );
-    let parts = [
-        ("flow", stages.gate),
-        ("fence", stages.promotion),
-        ("switch", stages.shift),
-        ("reconcile", stages.state_load),
-    ];
-    for (hook, time) in parts.into_iter().filter(|(_, time)| !time.is_zero()) {
-        found.push_str(&format!(" + {hook} {time:?}"));
-    }
-    let mut expected = format!("at least {worst:?}, or shorter deadlines of hooks");
-    if let Some(left) = stages.detection_left(rto) {
-        if let Some(most) = timing.most_failures_within(left) {
-            expected.push_str(&format!(", or failure_threshold at most {most}"));
-        }
-        if let Some(longest) = timing.longest_interval_within(threshold.into(), left) {
-            // Rounded down to what people write.
-            let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-            let longest = if millis > 0 { Duration::from_millis(millis) } else { longest };
-            expected.push_str(&format!(", or interval at most {longest:?} and interval_when_failing in proportion"));
-        }
-    }
-    builder.error(table, "rto", found, expected);
+    recovery::lint(builder, table, group);
 }
 
 fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
@@ -182,6 +68,32 @@ fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
             addresses.push((name.clone(), address));
         }
     }
+}
+
+/// Authorities that expire soon, with the paths that trust the same file.
+fn authorities(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    let trusted: Vec<_> = group.endpoints.iter().map(ca_file).collect();
+    for (place, (one, file)) in table.tables("endpoint").iter().zip(&trusted).enumerate() {
+        let Some(file) = file else { continue };
+        let Some(left) = first_of_file(file).filter(|left| *left < SOON) else { continue };
+        let others = group.endpoints.iter().zip(&trusted).enumerate();
+        let others: Vec<_> = others
+            .filter(|(other, (_, trusts))| *other != place && **trusts == Some(*file))
+            .map(|(_, (endpoint, _))| &*endpoint.endpoint.name)
+            .collect();
+        let mut found = format!("ca_file {} has an authority that expires in {}", file.display(), in_words(left));
+        if !others.is_empty() {
+            found = format!("{found}, and {} trust it too: one expiry takes these paths together", others.join(", "));
+        }
+        builder.warning(one, "probe", found, format!("authorities that are valid for {} or more", in_words(SOON)));
+    }
+}
+
+fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
+    endpoint.probes.iter().find_map(|probe| match &probe.kind {
+        ProbeKind::Tls(tls) | ProbeKind::Http(HttpConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Tcp | ProbeKind::Exec(_) => None,
+    })
 }
 
 fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
