@@ -337,6 +337,17 @@ fn a_switchover_that_was_decided_before_a_crash_is_begun_after_it_if_it_is_still
 }
 
 #[test]
+fn of_two_switchovers_that_wait_for_a_fence_the_later_one_is_carried_out() {
+    let mut world = World::new(config(|config| config.hooks.fence.clear()));
+    world.rounds(&["+++"]);
+    for target in ["west", "north"] {
+        assert_eq!(world.command(Command::Switchover { target: target.to_owned() }).as_deref(), Ok("FENCE_REQUIRED"));
+    }
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
+    assert_eq!(world.core.engine().active().map(|id| world.core.name(id)).as_deref(), Some("north"));
+}
+
+#[test]
 fn a_certificate_that_expires_soon_is_said_once_with_those_that_expire_together() {
     let mut world = World::new(config(|_| {}));
     let day = Duration::from_secs(86_400);
