@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::engine::{HistoryEntry, OrderAction, Timestamp};
 
 use super::super::config::{GroupConfig, redacted};
-use super::core::{Plan, Proof, flow_text};
+use super::super::journal::flow_text;
+use super::core::{Plan, Proof};
 use super::{Core, DriverState};
 
 /// A group's state at one moment.

@@ -13,9 +13,9 @@ use crate::scenario::Verb;
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
-use super::super::journal::{Peer, StageRecord};
+use super::super::journal::{Peer, StageRecord, flow_text};
 use super::status::GroupStatus;
-use super::{Command, Core, Effect, Entry, Event, Outcome, flow_text};
+use super::{Command, Core, Effect, Entry, Event, Outcome};
 
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;

@@ -8,10 +8,9 @@ use crate::supervisor::config::{
     Probing, Require,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::Follow;
+use crate::supervisor::journal::{Follow, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
-use super::core::flow_text;
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
 
 const SECOND: u64 = 1_000_000_000;
