@@ -207,7 +207,7 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
             consecutive_successes: health.consecutive_successes(),
             health_age: health.age(now).map(|nanos| std::time::Duration::from_nanos(nanos).as_secs_f64()),
             fresh,
-            certificate_expires_in: core.certificate_left(now, id).map(|left| left.as_secs_f64()),
+            certificate_expires_in: core.certificate_left(now, &endpoint.name).map(|left| left.as_secs_f64()),
             maintenance,
             last_probe_error: health.last_probe_error().map(str::to_owned),
             unusable,
