@@ -13,13 +13,12 @@ use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
-use super::group::core::flow_text;
 use super::group::task::{self, GroupHandle, Message};
 use super::group::{Core, DriverState, Event, Observed, first_start, plain};
 use super::hooks::Stage;
 use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
-    Recovered, RecoveredGroup,
+    Recovered, RecoveredGroup, flow_text,
 };
 use super::probes::{ProberError, Resolver, of_endpoint};
 use super::scheduler::{self, Scheduler, Watch};

@@ -16,7 +16,7 @@ pub mod task;
 #[cfg(test)]
 mod tests;
 
-pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
+pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
 pub(super) use persist::plain;
 pub use persist::{DriverState, first_start};
 pub use stages::Reached;

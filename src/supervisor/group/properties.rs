@@ -18,10 +18,10 @@ use crate::engine::{
 use crate::scenario::Verb;
 use crate::supervisor::config::{FailbackMode, GroupConfig};
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::{Follow, StageRecord, SwitchStage};
+use crate::supervisor::journal::{Follow, StageRecord, SwitchStage, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
-use super::core::{Plan, flow_text};
+use super::core::Plan;
 use super::tests::{config, hook};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome};
 
