@@ -52,7 +52,7 @@ pub(super) enum Kind {
 
 const U32: u64 = u32::MAX as u64;
 
-const fn key(name: &'static str, kind: Kind, presence: Presence, about: &'static str) -> Key {
+pub(super) const fn key(name: &'static str, kind: Kind, presence: Presence, about: &'static str) -> Key {
     Key { name, kind, presence, about }
 }
 
@@ -93,6 +93,12 @@ static GROUP: Shape = Shape {
     about: "One broker account",
     keys: &[
         key("name", Text, Required, "Unique name"),
+        key(
+            "rto",
+            Duration,
+            Optional,
+            "From a fault until orders flow again, at worst; settings that cannot meet it are refused",
+        ),
         key("policy", Table(&POLICY), Default("{}"), "When to move"),
         key("probing", Table(&PROBING), Default("{}"), "How often to probe"),
         key("endpoint", Tables(&ENDPOINT), Required, "The paths to the account"),
@@ -220,14 +226,31 @@ static HTTP: Shape = Shape {
         key("headers", TextMap, Default("{}"), "Extra headers; their values are never logged"),
         key("expect_status", Statuses, Default("[200]"), "Statuses that are a success"),
         key("expect_body", Text, Optional, "Text that the body must contain"),
+        key(
+            "competing_session_status",
+            Statuses,
+            Default("[]"),
+            "Statuses that say that another session holds our login: no evidence about the path",
+        ),
         CA_FILE,
         SERVER_NAME,
         SLOW_AFTER,
     ],
 };
 
-static EXEC: Shape =
-    Shape { about: "Program", keys: &[key("command", Texts, Required, "Program and arguments; no shell"), SLOW_AFTER] };
+static EXEC: Shape = Shape {
+    about: "Program",
+    keys: &[
+        key("command", Texts, Required, "Program and arguments; no shell"),
+        key(
+            "competing_session_exit",
+            Integer { least: 1, most: 255 },
+            Optional,
+            "Exit status that says that another session holds our login: no evidence about the path",
+        ),
+        SLOW_AFTER,
+    ],
+};
 
 static FAILBACK: Shape = Shape {
     about: "How to return to the primary",

@@ -5,7 +5,9 @@ mod effective;
 mod findings;
 mod keys;
 mod lint;
+mod plan;
 mod read;
+mod recovery;
 mod schema;
 
 use std::net::SocketAddr;
@@ -13,12 +15,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy};
+pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
 pub use build::{Checked, load, parse};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
-pub use lint::Detection;
+pub use plan::{PlanFile, duration, load_plan, parse_plan};
 pub use schema::json_schema;
 
 /// A checked configuration. Every path is absolute or relative to the working directory already.
@@ -54,6 +57,8 @@ pub struct SupervisorConfig {
 pub struct GroupConfig {
     /// Unique name.
     pub name: String,
+    /// From a fault until orders flow again, at worst. Settings that cannot meet it are refused. Absent: not checked.
+    pub rto: Option<Duration>,
     /// `[group.policy]`
     pub policy: Policy,
     /// `[group.probing]`
@@ -168,6 +173,8 @@ pub struct HttpConfig {
     pub expect_status: Vec<u16>,
     /// The body must contain this.
     pub expect_body: Option<String>,
+    /// These say that another session holds our login. Default none.
+    pub competing_session_status: Vec<u16>,
     /// TLS, for https.
     pub tls: TlsConfig,
 }
@@ -177,6 +184,8 @@ pub struct HttpConfig {
 pub struct ExecConfig {
     /// Program and arguments; no shell.
     pub command: Vec<String>,
+    /// This says that another session holds our login.
+    pub competing_session_exit: Option<u8>,
 }
 
 /// Whether a failback is done or only reported.
