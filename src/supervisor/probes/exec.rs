@@ -3,7 +3,6 @@
 //! It runs without a shell, in a process group of its own, and the whole group is killed when the program has ended or
 //! the probe is given up, so that nothing is left behind slot by slot. Of its output only the end is kept.
 
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use super::tcp::left;
 use super::{Evidence, Fault, ProbeFuture, Prober, Verdict, fault, redact};
 use crate::engine::Endpoint;
+use crate::supervisor::aside::aside;
 
 /// Of each output, the end that is kept, in bytes.
 const KEPT: usize = 4 * 1024;
@@ -78,10 +78,8 @@ impl ExecProbe {
         command.env("BROKER_FAILOVER_TIMEOUT_MS", left(deadline).as_millis().to_string());
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = tokio::task::spawn_blocking(move || command.spawn().map(Running::new)).await;
-        started
-            .unwrap_or_else(|error| Err(io::Error::other(error)))
-            .map_err(|error| fault::of_spawn(&self.program, &error))
+        let started = aside(move || command.spawn().map(Running::new)).await;
+        started.and_then(|started| started).map_err(|error| fault::of_spawn(&self.program, &error))
     }
 }
 
