@@ -20,7 +20,7 @@ use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
     Recovered, RecoveredGroup,
 };
-use super::probes::{ProberError, Resolver, of_endpoint};
+use super::probes::{Prober, ProberError, Resolver, of_endpoint};
 use super::scheduler::{self, Scheduler, Watch};
 
 /// Events of the scheduler that may wait for a group.
@@ -98,13 +98,19 @@ impl Supervisor {
         let (journal, recovered) = Journal::open(journal_options(config), clock.now())?;
         let scheduler = Scheduler::start(scheduler::Options { clock, seed: options.seed })?;
         let resolver = Resolver::default();
-        let (mut groups, mut watched) = (Vec::new(), Vec::new());
+        // What may be refused comes first, for every group: a supervisor that does not start ran no hook of any.
+        let mut ready = Vec::new();
         for group in &config.groups {
-            let core = restored(group, &recovered, options, clock)?;
-            record_start(&journal.handle(), &core, &config.hash, clock).await?;
+            ready.push((restored(group, &recovered, options, clock)?, probers(group, &resolver)?));
+        }
+        for (core, _) in &ready {
+            record_start(&journal.handle(), core, &config.hash, clock).await?;
+        }
+        let (mut groups, mut watched) = (Vec::new(), Vec::new());
+        for (group, (core, probers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
             let handle = task::start(core, journal.handle(), clock);
-            watched.push(watch(group, &handle, &scheduler, &resolver)?);
+            watched.push(watch(group, &handle, &scheduler, probers));
             groups.push(handle);
         }
         tell_of_failure(journal.handle(), &groups);
@@ -148,6 +154,13 @@ fn restored(
     let state = |why: String| StartError::State { group: name.clone(), why };
     let (engine, driver) = match recovered.groups.get(name) {
         Some(left) => {
+            if let Some(endpoint) = stated(name, &options.first_start) {
+                let active = left.snapshot.active.as_ref().map_or("none", |active| &*active.endpoint);
+                warn!(
+                    group = name,
+                    endpoint, active, "--first-start changes nothing: the journal has the group's state"
+                );
+            }
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
             if !left.driver.is_null() {
@@ -242,18 +255,23 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
     });
 }
 
+/// Who asks each of the group's endpoints.
+fn probers(group: &GroupConfig, resolver: &Resolver) -> Result<Vec<Arc<dyn Prober>>, StartError> {
+    let refused = |error| StartError::Probe { group: group.name.clone(), error };
+    group.endpoints.iter().map(|endpoint| of_endpoint(endpoint, resolver).map_err(refused)).collect()
+}
+
 /// Probes the group's endpoints and hands the results to its loop.
 fn watch(
     group: &GroupConfig,
     handle: &GroupHandle,
     scheduler: &Scheduler,
-    resolver: &Resolver,
-) -> Result<scheduler::Group, StartError> {
+    probers: Vec<Arc<dyn Prober>>,
+) -> scheduler::Group {
     let (events, mut told) = mpsc::channel(BACKLOG);
     let watched = scheduler.group(events);
-    for (endpoint, id) in group.endpoints.iter().zip((0..u16::MAX).map(crate::engine::EndpointId::from_index)) {
-        let prober =
-            of_endpoint(endpoint, resolver).map_err(|error| StartError::Probe { group: group.name.clone(), error })?;
+    let ids = (0..u16::MAX).map(crate::engine::EndpointId::from_index);
+    for ((endpoint, prober), id) in group.endpoints.iter().zip(probers).zip(ids) {
         let shared_fate = endpoint.shared_fate.clone();
         watched.watch(Watch { endpoint: id, probing: group.probing.clone(), prober, shared_fate });
     }
@@ -275,5 +293,5 @@ fn watch(
             }
         }
     });
-    Ok(watched)
+    watched
 }

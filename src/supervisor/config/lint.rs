@@ -1,11 +1,13 @@
 //! What is legal but dangerous, and what the settings promise.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
 
 use hyper::Uri;
 
-use super::build::Builder;
+use super::build;
 use super::read::Table;
 use super::{GroupConfig, ProbeKind};
 
@@ -31,13 +33,13 @@ impl GroupConfig {
     }
 }
 
-pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
     hooks(builder, table, group);
 }
 
-fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let Some(policy) = table.table("policy") else { return };
     let settings = group.policy.settings();
     if !settings.require_fence {
@@ -55,9 +57,10 @@ fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     }
 }
 
-fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn endpoints(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let mut addresses: Vec<(String, SocketAddr)> = Vec::new();
-    for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
+    let all = resolved(group.endpoints.iter().map(|one| &*one.endpoint.url), builder.lookups_until);
+    for ((one, endpoint), found) in table.tables("endpoint").iter().zip(&group.endpoints).zip(all) {
         if !endpoint.endpoint.primary && !endpoint.explicit_priority {
             builder.warning(
                 one,
@@ -75,7 +78,7 @@ fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
             );
         }
         let name = &endpoint.endpoint.name;
-        for address in resolved(&endpoint.endpoint.url) {
+        for address in found {
             if let Some((other, _)) = addresses.iter().find(|(other, known)| *known == address && other != name) {
                 builder.warning(
                     one,
@@ -89,7 +92,7 @@ fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     }
 }
 
-fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn hooks(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let Some(hooks) = table.table("hooks") else { return };
     let settings = group.policy.settings();
     let missing = [
@@ -117,15 +120,26 @@ fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     }
 }
 
-/// The addresses behind a url; none if it does not resolve here and now.
-fn resolved(url: &str) -> Vec<SocketAddr> {
-    let Ok(uri) = url.parse::<Uri>() else { return Vec::new() };
+/// The addresses behind each url; none for one that does not resolve here and now. A look-up that hangs is left behind.
+fn resolved<'a>(urls: impl Iterator<Item = &'a str>, until: Instant) -> Vec<Vec<SocketAddr>> {
+    let begun = urls.map(|url| {
+        let (host, port) = host_and_port(url)?;
+        let (found, addresses) = sync_channel(1);
+        let look = move || drop(found.send((&*host, port).to_socket_addrs().map(Iterator::collect)));
+        std::thread::Builder::new().name("look-up".to_owned()).spawn(look).ok().map(|_| addresses)
+    });
+    let begun: Vec<Option<Receiver<io::Result<Vec<SocketAddr>>>>> = begun.collect();
+    let wait = |answer: Receiver<_>| answer.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    begun.into_iter().map(|answer| answer.and_then(wait).and_then(Result::ok).unwrap_or_default()).collect()
+}
+
+fn host_and_port(url: &str) -> Option<(String, u16)> {
+    let uri = url.parse::<Uri>().ok()?;
     let port = match (uri.port_u16(), uri.scheme_str()) {
         (Some(port), _) => port,
         (None, Some("https")) => 443,
         (None, Some("http")) => 80,
-        _ => return Vec::new(),
+        _ => return None,
     };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    (host, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default()
+    Some((uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port))
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::engine::{Endpoint, Policy};
 
 pub(crate) use build::redacted;
-pub use build::{Checked, load, parse};
+pub use build::{Checked, load, parse, socket};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
 pub use lint::Detection;

@@ -37,7 +37,9 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(folder)?;
+    fs::create_dir_all(folder).map_err(|error| {
+        io::Error::new(error.kind(), format!("the journal's folder is not there and cannot be made: {error}"))
+    })?;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
 }
