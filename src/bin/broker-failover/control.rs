@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use broker_failover::supervisor::config::load;
+use broker_failover::supervisor::config;
 use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
 use serde_json::Value;
@@ -27,11 +27,7 @@ impl Target {
     fn socket(&self) -> Result<PathBuf, String> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(file)) => {
-                let checked = load(file).map_err(|error| format!("{}: cannot be read: {error}", file.display()))?;
-                let config = checked.config.ok_or_else(|| format!("{} is refused: see check", file.display()))?;
-                Ok(config.supervisor.socket)
-            }
+            (None, Some(file)) => config::socket(file).map_err(|error| format!("{}: {error}", file.display())),
             (None, None) => Err("which supervisor? --config or --socket".to_owned()),
         }
     }
@@ -77,7 +73,7 @@ fn send(target: &Target, request: &Request) -> Result<Answer, String> {
 }
 
 fn unreachable(socket: &Path, error: &io::Error) -> String {
-    format!("{}: no supervisor answers there: {error}", socket.display())
+    format!("the control socket {}: no supervisor answers there: {error}", socket.display())
 }
 
 fn table(group: &Value) -> String {
