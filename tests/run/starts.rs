@@ -378,3 +378,14 @@ fn what_stands_in_the_place_of_the_control_socket_and_is_none_is_left_alone() {
     assert!(err.contains("control.sock: something that is not a socket"), "{err}");
     assert_eq!(fs::read_to_string(rig.file("control.sock")).unwrap(), "the only copy");
 }
+
+#[test]
+fn a_state_folder_that_is_removed_while_it_is_written_halts_and_switches_nothing() {
+    let mut rig = Rig::open(&Setting::default());
+    fs::remove_dir_all(rig.file("journal")).unwrap();
+    rig.set("east", Mode::Refuse);
+    rig.until("trading is halted", |group| group["order_flow"] == "HALT JOURNAL_FAILED");
+    assert_eq!(rig.group()["epoch"], 1);
+    assert_eq!((rig.count("start fence"), rig.count("start switch")), (0, 0), "{:?}", rig.started());
+    assert_eq!(rig.terminate().code(), Some(3));
+}

@@ -105,9 +105,10 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     };
     control.abort();
     status.iter().for_each(tokio::task::JoinHandle::abort);
-    let stopped = supervisor.stop(reason).await;
-    // The next run makes its own; one that is left behind is replaced.
+    // Before the journal is let go of: from then on, the next run may have made its own there. One that is left behind is
+    // replaced.
     let _ = std::fs::remove_file(&config.supervisor.socket);
+    let stopped = supervisor.stop(reason).await;
     stopped.map_err(|error| (error.to_string(), 3))?;
     broken.map_or(Ok(()), |why| Err((why, 4)))
 }

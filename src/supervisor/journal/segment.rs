@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
@@ -129,7 +130,12 @@ impl SegmentFile for File {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+        self.sync_data()?;
+        // What is on disk without a name is gone with this process.
+        if self.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed while it was written"));
+        }
+        Ok(())
     }
 
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
