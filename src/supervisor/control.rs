@@ -37,7 +37,7 @@ const MOST_CONNECTIONS: usize = 128;
 /// How long a connection may say nothing: it takes the place of another.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to take its answer, and the supervisor to give it.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 /// What is asked over the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -198,5 +198,5 @@ fn a_supervisor_that_is_frozen_is_not_waited_for_without_end() {
     let output = Rig::binary(&["status", "--config"]).arg(rig.file("config.toml")).output().unwrap();
     signal(rig.pid(), "CONT");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 10s"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 15s"), "{output:?}");
 }

@@ -386,6 +386,7 @@ fn a_state_folder_that_is_removed_while_it_is_written_halts_and_switches_nothing
     rig.set("east", Mode::Refuse);
     rig.until("trading is halted", |group| group["order_flow"] == "HALT JOURNAL_FAILED");
     assert_eq!(rig.group()["epoch"], 1);
+    assert_eq!(rig.group()["waits_for"], "repair the journal and restart");
     assert_eq!((rig.count("start fence"), rig.count("start switch")), (0, 0), "{:?}", rig.started());
     assert_eq!(rig.terminate().code(), Some(3));
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker_failover::supervisor::config::{Config, Severity, load};
 use broker_failover::supervisor::group::task::until_one_ends;
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log: Format,
 }
+
+/// How long a stop waits for the journal's disk.
+const FAREWELL: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
@@ -60,7 +64,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn started(arguments: &Arguments) -> Result<(), (String, u8)> {
     let config = configuration(arguments).map_err(|message| (message, 2))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| (error.to_string(), 2)).and_then(|runtime| runtime.block_on(supervise(&config, arguments)))
+    let runtime = runtime.map_err(|error| (error.to_string(), 2))?;
+    let ended = runtime.block_on(supervise(&config, arguments));
+    // Whatever still waits for a disk is not waited for.
+    runtime.shutdown_background();
+    ended
 }
 
 fn configuration(arguments: &Arguments) -> Result<Config, String> {
@@ -108,7 +116,8 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     // Before the journal is let go of: from then on, the next run may have made its own there. One that is left behind is
     // replaced.
     let _ = std::fs::remove_file(&config.supervisor.socket);
-    let stopped = supervisor.stop(reason).await;
+    let stopped = tokio::time::timeout(FAREWELL, supervisor.stop(reason)).await;
+    let stopped = stopped.map_err(|_| (format!("the journal's disk has not answered for {FAREWELL:?}"), 3))?;
     stopped.map_err(|error| (error.to_string(), 3))?;
     broken.map_or(Ok(()), |why| Err((why, 4)))
 }
