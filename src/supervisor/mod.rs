@@ -13,6 +13,7 @@
 //! published only after the journal holds the decision durably. No effect starts before its record is durable.
 
 mod aside;
+pub mod certificates;
 pub mod clock;
 pub mod config;
 pub mod control;

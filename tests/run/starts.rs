@@ -390,3 +390,22 @@ fn a_state_folder_that_is_removed_while_it_is_written_halts_and_switches_nothing
     assert_eq!((rig.count("start fence"), rig.count("start switch")), (0, 0), "{:?}", rig.started());
     assert_eq!(rig.terminate().code(), Some(3));
 }
+
+#[test]
+fn a_check_with_probe_asks_every_endpoint_once_and_starts_nothing() {
+    let rig = Rig::new(&Setting::default());
+    let check = || {
+        let config = rig.file("config.toml");
+        let ran = Command::new(env!("CARGO_BIN_EXE_broker-failover")).arg("check").arg("--probe").arg(config).output();
+        let ran = ran.unwrap();
+        (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (status, out) = check();
+    assert_eq!(status, Some(0), "{out}");
+    assert!(out.contains("main: east: answers as it should in ") && out.contains("main: west: answers"), "{out}");
+    rig.set("west", Mode::Refuse);
+    let (status, out) = check();
+    assert_eq!(status, Some(1), "{out}");
+    assert!(out.contains("main: east: answers") && out.contains("main: west: Refused: "), "{out}");
+    assert!(rig.hooks().is_empty() && !rig.file("state").exists());
+}

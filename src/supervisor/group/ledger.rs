@@ -15,6 +15,7 @@ use super::super::journal::{
 };
 use super::DriverState;
 use super::core::{Command, Entry, HALT_BEGINS, Outcome, Plan, Proof};
+use super::stages::Reached;
 use super::task::Ledger;
 
 /// How long a decision may take to be on disk. A disk that hangs is one that failed: nothing is decided meanwhile, and
@@ -53,6 +54,7 @@ impl Entry {
                 epoch: *epoch,
                 report: report.clone(),
             })),
+            Self::Stage(stage) => Body::Stage(stage.clone()),
             Self::Command { command, caller, refused } => Body::Command(CommandRecord {
                 peer: *caller,
                 command: serde_json::to_value(command).unwrap_or_default(),
@@ -97,6 +99,7 @@ impl Follow for DriverState {
                 }
             }
             Body::Input { verb: Verb::Input(input), answer } => self.fold_input(input, &answer.outcome),
+            Body::Stage(stage) => self.stage = Reached { stage: stage.stage, epoch: stage.epoch },
             _ => {}
         }
     }
@@ -165,6 +168,12 @@ impl DriverState {
             // Why a path is left is settled once its epoch is spent.
             Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" && !(self.spent && self.plan.is_some()) => {
                 self.plan = Some(Plan::of(evaluation));
+            }
+            // What was decided has become impossible before anything was begun.
+            Input::Evaluate(evaluation @ (Evaluation::Failback | Evaluation::Switchover(_)), FenceClaim::None)
+                if !self.spent && outcome != "FENCE_REQUIRED" =>
+            {
+                self.plan = self.plan.take().filter(|plan| *plan != Plan::of(evaluation));
             }
             // The path is well again, and nothing was begun: nobody needs to leave it.
             Input::Evaluate(Evaluation::Failover, _) if outcome == "NO_ACTION" && !self.spent => {
