@@ -158,8 +158,10 @@ fn a_halt_needs_no_more_of_the_configuration_than_its_socket() {
     let config = fs::read_to_string(rig.file("config.toml")).unwrap();
     let broken = config.replace("failure_threshold", "failure_treshold");
     fs::write(rig.file("config.toml"), format!("{broken}\nnonsense = ")).unwrap();
-    rig.obey(&["halt", "desk asked"]);
+    rig.obey(&["halt", "desk\nasked"]);
     rig.until("trading is halted", |group| group["order_flow"] == "HALT OPERATOR");
+    let status = rig.obey(&["status"]);
+    assert!(status.lines().next().is_some_and(|line| line.contains("desk asked")), "{status}");
 }
 
 #[test]

@@ -77,7 +77,9 @@ fn unreachable(socket: &Path, error: &io::Error) -> String {
 }
 
 fn table(group: &Value) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // What people and far sides wrote stays on its line.
+    let plain = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), plain);
     let mut out = format!("{}: {}", text(&group["name"]), text(&group["order_flow"]));
     let mut more = |present: bool, what: String| {
         if present {

@@ -2,11 +2,13 @@
 
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::aside::aside;
@@ -14,6 +16,9 @@ use super::{Ended, HookRequest, HookResult, LONGEST_OUTPUT};
 
 /// How long output is still read after the program's exit.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// For the programs that are being loaded: behind this many that hang, none is begun.
+static LOADING: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(64)));
 
 pub(super) async fn run(
     argv: &[String],
@@ -29,7 +34,7 @@ pub(super) async fn run(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut abandoned = pin!(abandoned);
     // Starting a program blocks until it is loaded, which a hung file system can hold up; so it is done aside.
-    let starting = aside(move || command.spawn().map(|child| Started(Some(child))));
+    let starting = aside(&LOADING, move || command.spawn().map(|child| Started(Some(child))));
     let started = tokio::select! {
         started = timeout_at(deadline, starting) => started,
         () = &mut abandoned => return Ended::of(HookResult::Abandoned),
