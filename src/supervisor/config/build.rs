@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::Uri;
 use sha2::{Digest, Sha256};
@@ -12,6 +12,7 @@ use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicySettings, ResumeAfterHalt,
 };
 
+use super::super::clock::BootClock;
 use super::super::probes::{ProberError, Resolver, prober};
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
@@ -63,7 +64,7 @@ pub fn parse(text: &str, folder: &Path) -> Checked {
     let mut findings = Findings::new(text);
     let file = read::file(text, &keys::FILE, &mut findings);
     let effective = effective::of(&file, text);
-    let mut builder = Builder { folder, findings, lookups_until: Instant::now() + LOOKUPS };
+    let mut builder = Builder { folder, findings, lookups: BootClock::default() };
     let supervisor = builder.supervisor(&file);
     let groups = builder.groups(&file);
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -73,13 +74,13 @@ pub fn parse(text: &str, folder: &Path) -> Checked {
 }
 
 /// How long names may be looked up in all: a start must not wait for a resolver that is down.
-const LOOKUPS: Duration = Duration::from_secs(2);
+pub(super) const LOOKUPS: Duration = Duration::from_secs(2);
 
 pub(super) struct Builder<'a> {
     folder: &'a Path,
     pub(super) findings: Findings<'a>,
-    /// No name is looked up any more from then on.
-    pub(super) lookups_until: Instant,
+    /// Since when names may be looked up.
+    pub(super) lookups: BootClock,
 }
 
 impl Builder<'_> {

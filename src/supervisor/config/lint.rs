@@ -4,14 +4,16 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::Uri;
 
 use super::build;
 use super::read::Table;
 use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind};
+use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
+use crate::supervisor::clock::BootClock;
 
 /// How long it takes from a fault to DOWN, by the settings alone: probes on schedule, phase unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) 
 
 fn endpoints(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let mut addresses: Vec<(String, SocketAddr)> = Vec::new();
-    let all = resolved(group.endpoints.iter().map(|one| &*one.endpoint.url), builder.lookups_until);
+    let all = resolved(group.endpoints.iter().map(|one| &*one.endpoint.url), builder.lookups);
     for ((one, endpoint), found) in table.tables("endpoint").iter().zip(&group.endpoints).zip(all) {
         if !endpoint.endpoint.primary && !endpoint.explicit_priority {
             builder.warning(
@@ -150,7 +152,7 @@ fn hooks(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
 }
 
 /// The addresses behind each url; none for one that does not resolve here and now. A look-up that hangs is left behind.
-fn resolved<'a>(urls: impl Iterator<Item = &'a str>, until: Instant) -> Vec<Vec<SocketAddr>> {
+fn resolved<'a>(urls: impl Iterator<Item = &'a str>, since: BootClock) -> Vec<Vec<SocketAddr>> {
     let begun = urls.map(|url| {
         let (host, port) = host_and_port(url)?;
         let (found, addresses) = sync_channel(1);
@@ -158,7 +160,8 @@ fn resolved<'a>(urls: impl Iterator<Item = &'a str>, until: Instant) -> Vec<Vec<
         std::thread::Builder::new().name("look-up".to_owned()).spawn(look).ok().map(|_| addresses)
     });
     let begun: Vec<Option<Receiver<io::Result<Vec<SocketAddr>>>>> = begun.collect();
-    let wait = |answer: Receiver<_>| answer.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    let left = || build::LOOKUPS.saturating_sub(Duration::from_nanos(since.now().as_nanos()));
+    let wait = |answer: Receiver<_>| answer.recv_timeout(left()).ok();
     begun.into_iter().map(|answer| answer.and_then(wait).and_then(Result::ok).unwrap_or_default()).collect()
 }
 
