@@ -274,6 +274,11 @@ impl Group {
         run
     }
 
+    /// Changes what an endpoint shares with others, and nothing about its slots; whether it is asked.
+    pub fn share(&self, endpoint: EndpointId, shared_fate: Vec<String>) -> bool {
+        self.shared.core.lock().share(self.outlet, endpoint, shared_fate)
+    }
+
     /// Does not ask an endpoint any more; whether it was asked.
     pub fn unwatch(&self, endpoint: EndpointId) -> bool {
         self.shared.core.lock().unwatch(self.outlet, endpoint)

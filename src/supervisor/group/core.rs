@@ -52,6 +52,8 @@ pub enum Event {
     },
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
+    /// What [`Core::reloaded`] made of this loop is on disk: it goes on as that.
+    Reloaded(Box<Core>),
     /// The journal cannot be trusted any more.
     JournalFailed {
         /// In words.
@@ -252,7 +254,7 @@ impl Plan {
 }
 
 /// The decision loop. See the [module](super).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Core {
     pub(super) config: GroupConfig,
     pub(super) engine: Engine,
@@ -264,18 +266,20 @@ pub struct Core {
     /// A dry run: no hook runs, nothing moves, nothing is changed.
     dry_run: bool,
     /// When the proof in memory stops being one.
-    proof_until: Option<Timestamp>,
+    pub(super) proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
     pub(super) left: Option<EndpointId>,
     /// Endpoints without a result since the start: nothing is evaluated before all have one.
     pub(super) awaited: Vec<EndpointId>,
+    /// Endpoints without a result since a reload made them others.
+    pub(super) unheard: Vec<EndpointId>,
     pub(super) lane: Lane,
     pub(super) last_reason: Reason,
     held_since: Option<Timestamp>,
-    last_answer: [Option<Outcome>; 2],
+    pub(super) last_answer: [Option<Outcome>; 2],
     failback_possible: bool,
-    last_evidence: Option<Timestamp>,
-    silent: bool,
+    pub(super) last_evidence: Option<Timestamp>,
+    pub(super) silent: bool,
     pub(super) journal_failed: bool,
     published: Path,
     /// The moment of the last event: what was due then was done.
@@ -296,6 +300,7 @@ impl Core {
             proof_until: None,
             left,
             awaited,
+            unheard: Vec::new(),
             lane: Lane::default(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
@@ -355,6 +360,11 @@ impl Core {
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
             Event::Deadline => {}
+            Event::Reloaded(core) => {
+                *self = Self { undecided: Vec::new(), handled: now, ..*core };
+                // The same path may have another number now.
+                self.publish(&mut effects, None);
+            }
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
@@ -376,8 +386,9 @@ impl Core {
 
     fn observe(&mut self, now: Timestamp, observed: Observed, effects: &mut Vec<Effect>) {
         let Observed { endpoint, verdict } = observed;
-        let first = !self.awaited.is_empty();
+        let first = !(self.awaited.is_empty() && self.unheard.is_empty());
         self.awaited.retain(|id| *id != endpoint);
+        self.unheard.retain(|id| *id != endpoint);
         let result = match verdict {
             Verdict::Success(_) => ProbeResult::Success,
             Verdict::PathFault { fault, text } => ProbeResult::Failure(format!("{fault:?}: {text}").into()),
@@ -392,14 +403,13 @@ impl Core {
             self.silent = false;
         }
         let endpoint = self.name(endpoint);
-        // An unknown endpoint was removed by a reload while its slot was under way.
         let _ = self.take(now, Input::Probe { endpoint, result }, effects);
         self.say_targets(now, first, effects);
     }
 
     /// Once every endpoint has been heard of: a backup that cannot be used is better known before it is needed.
     fn say_targets(&self, now: Timestamp, first: bool, effects: &mut Vec<Effect>) {
-        if first && self.awaited.is_empty() {
+        if first && self.awaited.is_empty() && self.unheard.is_empty() {
             note(effects, "TARGETS", self.targets_text(now));
         }
     }
@@ -588,7 +598,11 @@ impl Core {
             self.expire_hold(now, effects);
             self.give_up(now, effects);
         }
-        if self.awaited.is_empty() && !self.lane.decides() && self.memory.unknown_hooks.is_empty() {
+        if self.awaited.is_empty()
+            && !self.waits_for_reloaded(now)
+            && !self.lane.decides()
+            && self.memory.unknown_hooks.is_empty()
+        {
             if self.is_paused() {
                 self.assess(now, effects);
             } else if self.memory.failed_switches < MOST_FAILED_SWITCHES {

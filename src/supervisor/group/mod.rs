@@ -9,12 +9,14 @@ mod ledger;
 mod persist;
 #[cfg(test)]
 mod properties;
+mod reload;
 mod status;
 pub mod task;
 #[cfg(test)]
 mod tests;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
-pub(super) use persist::plain;
 pub use persist::{DriverState, first_start};
+pub(super) use persist::{adapted, plain};
+pub use reload::Reloaded;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

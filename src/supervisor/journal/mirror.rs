@@ -353,11 +353,13 @@ impl Group {
         match body {
             Body::Config(config) => self.reconfigure(config)?,
             Body::Snapshot(checkpoint) => {
-                let engine =
-                    Engine::restore(self.policy.clone(), checkpoint.snapshot.clone(), at, RestartKind::Monitor);
-                self.state = State::Live(Box::new(engine.map_err(|error| error.to_string())?));
+                let Checkpoint { snapshot, health, .. } = &**checkpoint;
+                let engine = awake(&self.policy, snapshot, health, at).map_err(|error| error.to_string())?;
+                self.state = State::Live(Box::new(engine));
+                // At a reload time went on; at a start it begins anew.
+                let now = if self.at == Timestamp::ZERO { self.at } else { at };
                 if let Some((_, age)) = &mut self.fence {
-                    *age = Aged { carried: age.age(self.at), since: at };
+                    *age = Aged { carried: age.age(now), since: at };
                 }
                 if let Some(saved) = &checkpoint.driver {
                     self.driver.load(saved)?;
@@ -509,7 +511,7 @@ pub(super) fn count_limit(policy: &Policy) -> u32 {
 }
 
 /// Health of each endpoint that was probed, in order of registration.
-pub(super) fn health(engine: &Engine) -> Vec<HealthRecord> {
+pub(in crate::supervisor) fn health(engine: &Engine) -> Vec<HealthRecord> {
     let limit = count_limit(engine.policy());
     let of = |(id, endpoint): (_, &crate::engine::Endpoint)| {
         let health = engine.health(id)?;
@@ -526,7 +528,7 @@ pub(super) fn health(engine: &Engine) -> Vec<HealthRecord> {
 
 /// Why the head of a segment is no state of an engine.
 #[derive(Debug)]
-pub(super) enum Unfit {
+pub(in crate::supervisor) enum Unfit {
     Restore(RestoreError),
     Health(String),
 }
@@ -541,7 +543,7 @@ impl fmt::Display for Unfit {
 }
 
 /// The engine that had this snapshot and this health at `at`: the probes that made the health are repeated.
-pub(super) fn awake(
+pub(in crate::supervisor) fn awake(
     policy: &Policy,
     snapshot: &Snapshot,
     health: &[HealthRecord],

@@ -93,7 +93,8 @@ pub enum Body {
     /// by a `snapshot` unless the line is the same and the group is running.
     Config(ConfigRecord),
     /// `snapshot`: the state of a group. Appended by the caller: the group's engine is this, from now on (after a
-    /// start, or after a reload). At the head of a segment, written by the journal itself: everything about the group.
+    /// start, or after a reload, which leaves the health of some endpoints as it was and says so). At the head of a
+    /// segment, written by the journal itself: everything about the group.
     Snapshot(Box<Checkpoint>),
     /// `input`: what a group's engine was told or asked, as the line of a scenario, and what it answered.
     Input {

@@ -276,6 +276,15 @@ impl Core {
         found.is_some()
     }
 
+    pub(super) fn share(&mut self, outlet: usize, endpoint: EndpointId, shared_fate: Vec<String>) -> bool {
+        let entry = self.find(outlet, endpoint).and_then(|index| self.entries.get_mut(index)).and_then(Option::as_mut);
+        let found = entry.is_some();
+        if let Some(entry) = entry {
+            entry.shared_fate = shared_fate;
+        }
+        found
+    }
+
     fn find(&self, outlet: usize, endpoint: EndpointId) -> Option<usize> {
         self.entries
             .iter()
