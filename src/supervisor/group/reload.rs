@@ -131,6 +131,11 @@ impl Core {
             words.push(format!("the switchover to {target} has no target any more: {then}"));
         }
         let (old, new) = (&self.config.hooks, &config.hooks);
+        let by_hand = |plan: &mut Plan| *plan != Plan::Failover && !self.engine.is_spent();
+        if old.fence.is_empty() && !new.fence.is_empty() && memory.plan.take_if(by_hand).is_some() {
+            // A file that is read again must not be what closes order flow.
+            words.push("the move that waited for a person to confirm a fence is dropped: ask for it again".to_owned());
+        }
         if let Some(level) = memory.proof.as_ref().and_then(|proof| proof.level) {
             if proof_of(&self.config, level) != proof_of(config, level) {
                 // What it proved is not what the file says now, and a restart would go by the file.
