@@ -1,5 +1,7 @@
 //! The staged switch, event by event.
 
+mod reload;
+
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
