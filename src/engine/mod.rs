@@ -187,21 +187,6 @@ impl Engine {
         snapshot.restore(policy, now, kind)
     }
 
-    /// The health that `other` knows of the endpoints that `keep` names, by name, with its counters; of all others
-    /// nothing is changed. Order flow stays as it is.
-    #[cfg(feature = "supervisor")]
-    #[must_use]
-    pub(crate) fn with_health_of(mut self, other: &Self, keep: impl Fn(&str) -> bool) -> Self {
-        for ((_, endpoint), standing) in self.roster.iter().zip(&mut self.standings) {
-            let known = other.roster.find(&endpoint.name).filter(|_| keep(&endpoint.name));
-            if let Some(health) = known.and_then(|id| other.health(id)) {
-                standing.health = health.clone();
-            }
-        }
-        self.rebuild_targets();
-        self
-    }
-
     fn rebuild_targets(&mut self) {
         let standing_at = |rank| self.roster.at_rank(rank).and_then(|id| self.standings.get(id.index()));
         let candidate = |rank| standing_at(rank).is_some_and(Standing::is_candidate);

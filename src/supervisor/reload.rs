@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use crate::engine::PolicySettings;
+use crate::engine::{Endpoint, PolicySettings};
 
 use super::config::{Config, EndpointConfig, GroupConfig, Hooks, Probing, SupervisorConfig, redacted};
 
@@ -19,8 +19,9 @@ pub struct GroupChange {
     pub words: Vec<String>,
     /// Whether the policy differs: the engine starts as after a restart of the monitor.
     pub policy: bool,
-    /// The endpoints, by name, of which nothing is known any more: they are new, at another address, asked otherwise, or
-    /// the policy differs.
+    /// The endpoints, by name, that are other paths than before: new, at another address, or asked otherwise.
+    pub others: BTreeSet<String>,
+    /// The endpoints, by name, of which nothing is known any more: those, and all of them where the policy differs.
     pub unknown: BTreeSet<String>,
     /// The endpoints, by name, whose slots begin anew: those, and all of them where the pace differs.
     pub rewatched: BTreeSet<String>,
@@ -96,7 +97,7 @@ fn primary(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
 pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     let GroupConfig { name: _, policy, probing, endpoints: _, failback, hooks, max_hold, no_evidence_alarm } = old;
     let names = |group: &GroupConfig| group.endpoints.iter().map(|one| one.endpoint.name.clone()).collect::<Vec<_>>();
-    let (mut words, mut unknown) = (Vec::new(), BTreeSet::new());
+    let (mut words, mut others) = (Vec::new(), BTreeSet::new());
     for gone in names(old).iter().filter(|name| endpoint(new, name).is_none()) {
         words.push(format!("endpoint {gone} is gone"));
     }
@@ -105,7 +106,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
         match endpoint(old, name) {
             None => {
                 words.push(format!("endpoint {name} is new, at {}", redacted(&after.endpoint.url)));
-                unknown.insert(name.clone());
+                others.insert(name.clone());
             }
             Some(before) => {
                 let what = of_endpoint(before, after);
@@ -113,7 +114,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
                     words.push(format!("endpoint {name}: {}", what.join(", ")));
                 }
                 if is_another(before, after) {
-                    unknown.insert(name.clone());
+                    others.insert(name.clone());
                 }
             }
         }
@@ -135,11 +136,10 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     if words.is_empty() {
         return None;
     }
-    if is_policy {
-        unknown = names(new).into_iter().collect();
-    }
-    let rewatched = if is_pace { names(new).into_iter().collect() } else { unknown.clone() };
-    Some(GroupChange { config: new.clone(), words, policy: is_policy, unknown, rewatched })
+    let all = || names(new).into_iter().collect();
+    let unknown = if is_policy { all() } else { others.clone() };
+    let rewatched = if is_pace { all() } else { unknown.clone() };
+    Some(GroupChange { config: new.clone(), words, policy: is_policy, others, unknown, rewatched })
 }
 
 fn endpoint<'a>(group: &'a GroupConfig, name: &str) -> Option<&'a EndpointConfig> {
@@ -156,18 +156,19 @@ fn of_endpoint(old: &EndpointConfig, new: &EndpointConfig) -> Vec<String> {
     // Whether the priority stands in the file or is the default is no difference.
     let EndpointConfig { endpoint: before, explicit_priority: _, probes, require, shared_fate, cancel_on_disconnect } =
         old;
+    let Endpoint { name: _, region, url, account, primary, priority } = before;
     let after = &new.endpoint;
     let mut words = Vec::new();
-    let (from, to) = (redacted(&before.url), redacted(&after.url));
+    let (from, to) = (redacted(url), redacted(&after.url));
     if from != to {
         words.push(format!("url {from} -> {to}"));
-    } else if before.url != after.url {
+    } else if *url != after.url {
         words.push("the user or password in its url".to_owned());
     }
-    differs(&mut words, "region", &before.region, &after.region);
-    differs(&mut words, "account", &before.account, &after.account);
-    differs(&mut words, "primary", &before.primary, &after.primary);
-    differs(&mut words, "priority", &before.priority, &after.priority);
+    differs(&mut words, "region", region, &after.region);
+    differs(&mut words, "account", account, &after.account);
+    differs(&mut words, "primary", primary, &after.primary);
+    differs(&mut words, "priority", priority, &after.priority);
     if *probes != new.probes {
         words.push("its probes".to_owned());
     }

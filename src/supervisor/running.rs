@@ -250,7 +250,7 @@ async fn watch(
     resolver: &Resolver,
 ) -> Result<Watching, StartError> {
     let (events, mut told) = mpsc::channel(BACKLOG);
-    let mut watching = Watching { scheduled: scheduler.group(events), endpoints: Vec::new() };
+    let mut watching = Watching { scheduled: scheduler.group(events), endpoints: Vec::new(), probers: BTreeMap::new() };
     let probers =
         probers(group, |_| true, resolver).map_err(|error| StartError::Probe { group: group.name.clone(), error })?;
     for (name, prober) in probers {

@@ -267,7 +267,8 @@ pub struct Group {
 
 impl Group {
     /// Asks an endpoint from now on; returns the number of this run. If it was asked already, its slots begin anew, and
-    /// those of no other endpoint change; what was in flight is given up without a result.
+    /// those of no other endpoint change; what was in flight is given up without a result. The same prober goes on to be
+    /// as patient as it was told to be.
     pub fn watch(&self, watch: Watch) -> u64 {
         let run = self.shared.core.lock().watch(self.outlet, watch, self.shared.now());
         self.shared.wake.notify_one();

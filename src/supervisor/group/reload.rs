@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use crate::engine::{EndpointId, Engine, Epoch, RestartKind, Timestamp};
+use crate::engine::{EndpointId, Epoch, Timestamp};
 use crate::scenario::config_line;
 
 use super::super::config::{EndpointConfig, GroupConfig, redacted};
-use super::super::journal::{Body, Checkpoint, ConfigRecord, Follow, awake, health};
+use super::super::journal::{Body, Checkpoint, ConfigRecord, Follow, awake, counted_health};
 use super::super::reload::GroupChange;
 use super::core::{Core, Plan};
 use super::{DriverState, adapted, plain};
+
+/// Results in a row beyond this are not counted any more after a reload: they decide nothing.
+const MOST_COUNTED: u32 = 100_000;
 
 /// A group's loop as a reload makes it. Nothing has changed yet: the records come first, durably, and then
 /// [`Event::Reloaded`](super::Event::Reloaded).
@@ -53,14 +56,13 @@ impl Core {
             core.lane.hooks_changed();
         }
         if before != after || !change.unknown.is_empty() || memory != self.memory {
-            core.engine = self.reloaded_engine(now, change)?;
-            let checkpoint = Checkpoint {
-                driver: Some(memory.save()),
-                health: health(&core.engine),
-                ..Checkpoint::of(core.engine.snapshot(now))
-            };
-            // Whoever reads that must come to the same.
-            awake(&config.policy, &checkpoint.snapshot, &checkpoint.health, now).map_err(|error| error.to_string())?;
+            let mut health = counted_health(&self.engine, MOST_COUNTED);
+            health.retain(|one| configured(config, &one.endpoint).is_some() && !change.unknown.contains(&one.endpoint));
+            let snapshot = adapted(config, self.engine.snapshot(now));
+            // The very engine that whoever reads the record makes of it.
+            core.engine = awake(&config.policy, &snapshot, &health, now)
+                .map_err(|error| format!("the state contradicts the new configuration: {error}"))?;
+            let checkpoint = Checkpoint { driver: Some(memory.save()), health, ..Checkpoint::of(snapshot) };
             records.push(Body::Snapshot(Box::new(checkpoint)));
             self.renumber(&mut core, now, change);
         }
@@ -155,13 +157,6 @@ impl Core {
         // Nobody was to move the transport for this epoch.
         memory.carried |= old.switch.is_empty() && !new.switch.is_empty();
         memory
-    }
-
-    fn reloaded_engine(&self, now: Timestamp, change: &GroupChange) -> Result<Engine, String> {
-        let snapshot = adapted(&change.config, self.engine.snapshot(now));
-        let engine = Engine::restore(change.config.policy.clone(), snapshot, now, RestartKind::Monitor);
-        let engine = engine.map_err(|error| format!("the state contradicts the new configuration: {error}"))?;
-        Ok(engine.with_health_of(&self.engine, |name| !change.unknown.contains(name)))
     }
 
     /// Endpoints are known by their place, which may be another one now.

@@ -510,9 +510,13 @@ pub(super) fn count_limit(policy: &Policy) -> u32 {
     policy.settings().failure_threshold.max(policy.settings().failback_success_threshold)
 }
 
-/// Health of each endpoint that was probed, in order of registration.
-pub(in crate::supervisor) fn health(engine: &Engine) -> Vec<HealthRecord> {
-    let limit = count_limit(engine.policy());
+/// Health of each endpoint that was probed, in order of registration, as far as it decides anything.
+pub(super) fn health(engine: &Engine) -> Vec<HealthRecord> {
+    counted_health(engine, count_limit(engine.policy()))
+}
+
+/// Health of each endpoint that was probed, in order of registration, with counts up to `limit`.
+pub(in crate::supervisor) fn counted_health(engine: &Engine, limit: u32) -> Vec<HealthRecord> {
     let of = |(id, endpoint): (_, &crate::engine::Endpoint)| {
         let health = engine.health(id)?;
         Some(HealthRecord {

@@ -216,7 +216,7 @@ impl Checkpoint {
     }
 }
 
-/// Health of an endpoint, as far as it decides anything: counts stop at what the policy asks for.
+/// Health of an endpoint. At the head of a segment counts stop at what the policy asks for: more decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HealthRecord {

@@ -57,6 +57,8 @@ impl ReloadHandle {
 pub(super) struct Watching {
     pub(super) scheduled: scheduler::Group,
     pub(super) endpoints: Vec<Watched>,
+    /// Who asks each of them.
+    pub(super) probers: BTreeMap<String, Arc<dyn Prober>>,
 }
 
 impl Watching {
@@ -69,6 +71,7 @@ impl Watching {
         };
         let Some(key) = known.or_else(free) else { return };
         let shared_fate = shared_fate(config, name).to_vec();
+        self.probers.insert(name.to_owned(), Arc::clone(&prober));
         let run = self.scheduled.watch(Watch { endpoint: key, probing: config.probing.clone(), prober, shared_fate });
         self.endpoints.retain(|one| one.name != name);
         self.endpoints.push(Watched { name: name.to_owned(), key, run });
@@ -81,14 +84,18 @@ impl Watching {
             self.scheduled.unwatch(gone.key);
         }
         self.endpoints.retain(|one| !is_gone(&one.name));
+        self.probers.retain(|name, _| !is_gone(name));
         for one in &self.endpoints {
             let keys = shared_fate(config, &one.name);
             if keys != shared_fate(old, &one.name) {
                 self.scheduled.share(one.key, keys.to_vec());
             }
         }
-        for (name, prober) in probers {
-            self.watch(config, &name, prober);
+        self.probers.extend(probers);
+        for name in &change.rewatched {
+            if let Some(prober) = self.probers.get(name).cloned() {
+                self.watch(config, name, prober);
+            }
         }
     }
 }
@@ -219,7 +226,7 @@ impl Reloader {
         let (mut offered, mut refused) = (Vec::new(), Vec::new());
         for change in changes {
             let name = change.config.name.clone();
-            match probers(&change.config, |one| change.rewatched.contains(one), &self.resolver) {
+            match probers(&change.config, |one| change.others.contains(one), &self.resolver) {
                 Ok(probers) => offered.push((change, probers)),
                 Err(error) => refused.push(format!("group {name:?}: {error}")),
             }
