@@ -404,3 +404,92 @@ fn an_exported_journal_decides_alike_over_a_reload() {
     let decisions = String::from_utf8_lossy(&replay.stdout).into_owned();
     assert!(decisions.contains("SWITCHED") && decisions.contains("north"), "{decisions}");
 }
+
+#[test]
+fn either_all_groups_change_or_none() {
+    let mut rig = Rig::new(&Setting { endpoints: 3, ..Setting::default() });
+    // A second group, on the same front ends.
+    let text = fs::read_to_string(rig.file("config.toml")).unwrap();
+    let (_, group) = text.split_once("[[group]]").unwrap();
+    let desk = group.replace("name = \"main\"", "name = \"desk\"").replace("region = \"", "region = \"desk-");
+    fs::write(rig.file("config.toml"), format!("{text}\n[[group]]{desk}")).unwrap();
+    rig.start(&["--first-start", "main=east", "--first-start", "desk=west"]);
+    rig.until("flow opens", |group| group["order_flow"] == "OPEN east #1");
+    let good = fs::read_to_string(rig.file("config.toml")).unwrap();
+    // The first group's edit is sound; the second's moves its active path.
+    edit(&rig, "region = \"west\"", "region = \"elsewhere\"");
+    edit(&rig, "region = \"desk-west\"", "region = \"desk-elsewhere\"");
+    let text = hangup(&mut rig, "RELOAD_REFUSED");
+    assert!(text.contains("group \"desk\": the active endpoint \"west\" has"), "{text}");
+    rig.wait("both are told", |rig| notes(rig, "RELOAD_REFUSED").len() == 2);
+    assert!(notes(&rig, "RELOADED").is_empty());
+    rig.some_slots();
+    assert_eq!(endpoint(&rig.group(), "west")["state"], "HEALTHY");
+    fs::write(rig.file("config.toml"), good).unwrap();
+    edit(&rig, "region = \"west\"", "region = \"elsewhere\"");
+    edit(&rig, "region = \"desk-north\"", "region = \"desk-elsewhere\"");
+    let text = rig.obey(&["reload"]);
+    assert!(text.contains("main: endpoint west: region") && text.contains("desk: endpoint north: region"), "{text}");
+    assert_eq!(notes(&rig, "RELOADED").len(), 2);
+    rig.verify();
+}
+
+#[test]
+fn reloads_in_every_stage_of_failovers_and_failbacks_open_no_second_path() {
+    let policy =
+        "failure_threshold = 2\ncooldown = \"100ms\"\nfailback_success_threshold = 2\nmax_failbacks_per_window = 1000";
+    let mut rig = Rig::open(&Setting { endpoints: 3, policy: policy.to_owned(), ..Setting::default() });
+    all_well(&mut rig);
+    for stage in ["fence", "switch", "reconcile"] {
+        rig.behave(stage, "slow");
+    }
+    let pid = rig.pid();
+    let config = rig.file("config.toml");
+    // Somebody edits a path that does not carry flow, all the time.
+    let going = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let editor = {
+        let going = std::sync::Arc::clone(&going);
+        std::thread::spawn(move || {
+            let mut round = 0_u32;
+            while going.load(std::sync::atomic::Ordering::Relaxed) {
+                let text = fs::read_to_string(&config).unwrap();
+                let new = match round % 3 {
+                    0 => text.replacen("region = \"north\"", "region = \"elsewhere\"", 1),
+                    1 => text.replacen("region = \"elsewhere\"", "region = \"north\"", 1),
+                    _ if text.contains("timeout = \"20s\"") => text.replace("timeout = \"20s\"", "timeout = \"21s\""),
+                    _ => text.replace("timeout = \"21s\"", "timeout = \"20s\""),
+                };
+                fs::write(config.with_extension("new"), new).unwrap();
+                fs::rename(config.with_extension("new"), &config).unwrap();
+                signal(pid, "HUP");
+                std::thread::sleep(Duration::from_millis(23));
+                round += 1;
+            }
+        })
+    };
+    for round in 0..4_u64 {
+        rig.set("east", Mode::Refuse);
+        let away = |group: &Value| group["may_submit"] == true && group["epoch"].as_u64() >= Some(2 * round + 2);
+        rig.until("flow is elsewhere", away);
+        rig.set("east", Mode::Healthy);
+        rig.until("flow is back", |group| group["may_submit"] == true && group["active"] == "east");
+    }
+    going.store(false, std::sync::atomic::Ordering::Relaxed);
+    editor.join().unwrap();
+    assert!(notes(&rig, "RELOADED").len() > 10);
+    // Each path was fenced before the next one was switched to.
+    let mut fenced = std::collections::BTreeSet::new();
+    for line in rig.hooks() {
+        let words: Vec<_> = line.split(' ').collect();
+        let epoch = || words[4].parse::<u64>().unwrap();
+        match words[..2] {
+            ["end", "fence"] => drop(fenced.insert(epoch())),
+            ["start", "switch"] => assert!(fenced.contains(&(epoch() - 1)), "{line}"),
+            _ => {}
+        }
+    }
+    rig.verify();
+    rig.kill();
+    rig.start(&[]);
+    rig.until("it goes on", |group| group["may_submit"] == true);
+}
