@@ -5,12 +5,13 @@ mod reloader;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use crate::engine::{Engine, RestartKind, RestoreError};
+use crate::engine::{Engine, RestartKind, RestoreError, Timestamp};
 use crate::manager::Clock;
 use crate::scenario::config_line;
 
@@ -127,6 +128,12 @@ impl Supervisor {
         Ok(Self { groups, reloads, clock, journal, reloader, scheduler })
     }
 
+    /// Now, on the clock of the journal's records.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Stops probing, abandons running hooks, writes down the stop, and lets go of everything.
     ///
     /// # Errors
@@ -162,7 +169,8 @@ fn restored(
 ) -> Result<Core, StartError> {
     let name = &group.name;
     let state = |why: String| StartError::State { group: name.clone(), why };
-    let (engine, driver) = match recovered.groups.get(name) {
+    let left = recovered.groups.get(name);
+    let (engine, driver) = match left {
         Some(left) => {
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
@@ -178,7 +186,8 @@ fn restored(
         }
     };
     let driver = driver.restarted(|stage| may_repeat(&group.hooks, stage));
-    let core = Core::new(group.clone(), engine, driver, clock.now());
+    let held_for = left.map_or(Duration::ZERO, |left| left.held_for);
+    let core = Core::new(group.clone(), engine, driver, clock.now()).held_for(held_for);
     Ok(if options.dry_run { core.dry() } else { core })
 }
 

@@ -3,6 +3,7 @@
 //! [`core`] decides, without I/O or clock: events go in, effects come out in the order in which they must happen
 //! (a record before the effect that it announces). [`task`] carries them out.
 
+mod certificates;
 pub mod core;
 mod hooks;
 mod ledger;
@@ -10,6 +11,7 @@ mod persist;
 #[cfg(test)]
 mod properties;
 mod reload;
+mod stages;
 mod status;
 pub mod task;
 #[cfg(test)]
@@ -19,4 +21,5 @@ pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Pro
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
+pub use stages::Reached;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

@@ -12,7 +12,7 @@ use crate::path::{self, Path, PathPublisher, PathReader};
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
-use super::super::journal::{Body, Peer};
+use super::super::journal::{Body, Peer, StageRecord};
 use super::super::reload::GroupChange;
 use super::super::scheduler::SlotResult;
 use super::status::GroupStatus;
@@ -359,6 +359,10 @@ impl<L: Ledger> Task<L> {
                     }
                     _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
                 }
+            }
+            Entry::Stage(record) => {
+                let StageRecord { stage, from, to, epoch, .. } = &**record;
+                info!(group, stage = stage.name(), from, to, epoch, "switch");
             }
             Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
             Entry::Note { code, text } => warn!(group, code, text, "note"),

@@ -74,9 +74,9 @@ pub use mirror::{Follow, MakeFollow, follow_nothing};
 pub(super) use mirror::{awake, counted_health};
 pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Torn, for_each, recover, verify};
 pub use record::{
-    AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof, HealthRecord,
-    HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds, SegmentRecord, Seq,
-    StageRecord, StartRecord, StopRecord, Switch, SwitchStage,
+    AgedHold, AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof,
+    HealthRecord, HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds,
+    SegmentRecord, Seq, StageRecord, StartRecord, StopRecord, Switch, SwitchStage,
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
