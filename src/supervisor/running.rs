@@ -17,13 +17,12 @@ use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
-use super::group::core::flow_text;
 use super::group::task::{self, GroupHandle, Message};
 use super::group::{Core, DriverState, Event, adapted, first_start};
 use super::hooks::Stage;
 use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
-    Recovered, RecoveredGroup,
+    Recovered, RecoveredGroup, flow_text,
 };
 use super::probes::{ProberError, Resolver};
 use super::scheduler::{self, Scheduler};

@@ -128,29 +128,29 @@ impl<F: Audience> Play<'_, F> {
     async fn acts(&mut self, options: Options) -> Result<(), DemoError> {
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds / options.speed);
         self.until("order flow opens on east", |group| group.order_flow.starts_with("OPEN east")).await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("east dies: its port refuses connections").await;
         self.switch("FAILOVER east -> west", 0, Mode::Refuse, "OPEN west").await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("east is back; a failback waits for the cooldown and for three successes in a row").await;
         self.switch("FAILBACK west -> east", 0, Mode::Healthy, "OPEN east").await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("east hangs: it accepts connections and never answers").await;
         self.switch("FAILOVER east -> west", 0, Mode::Hang, "OPEN west").await?;
-        self.pause(seconds(1.0)).await;
+        self.pause(seconds(2.0)).await;
 
         self.say("east is back once more: one failback inside the window is all that is allowed").await;
         self.set(0, Mode::Healthy);
         self.until_answer("the flap limiter holds the failback back", "FLAP_SUPPRESSED").await?;
         self.say("FLAP_SUPPRESSED: the primary oscillates, flow stays on west").await;
-        self.pause(seconds(1.0)).await;
+        self.pause(seconds(2.0)).await;
 
         self.say("the window passes and east stays well").await;
         self.switch("FAILBACK west -> east", 0, Mode::Healthy, "OPEN east").await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("everything dies: east answers 500, west cuts connections, north breaks TLS").await;
         self.set(1, Mode::Cut);
@@ -161,7 +161,7 @@ impl<F: Audience> Play<'_, F> {
         self.until("trading halts", |group| group.order_flow == "HALT NO_TARGET_AVAILABLE").await?;
         self.until("the halt is confirmed by its hook", |group| group.halt_confirmed == Some(true)).await?;
         self.say("nowhere to go: trading is halted, and the halt hook confirmed it").await;
-        self.pause(seconds(1.0)).await;
+        self.pause(seconds(2.0)).await;
         Ok(())
     }
 

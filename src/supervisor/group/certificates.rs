@@ -8,9 +8,9 @@ use crate::supervisor::certificates::warning;
 use super::core::{Core, Effect, note};
 
 /// A certificate that the latest success of an endpoint saw.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Seen {
-    endpoint: EndpointId,
+    endpoint: String,
     expires: Timestamp,
     /// Whether it was said that it expires soon.
     told: bool,
@@ -25,31 +25,31 @@ impl Core {
         left: Option<Duration>,
         effects: &mut Vec<Effect>,
     ) {
+        let endpoint = self.name(endpoint);
         let before = self.certificates.iter().position(|seen| seen.endpoint == endpoint);
         let told = before.is_some_and(|place| self.certificates.swap_remove(place).told);
         let Some(left) = left else { return };
+        let all: Vec<_> = self.certificates.iter().map(|seen| (&*seen.endpoint, seen.left(now))).collect();
+        let text = warning(&endpoint, left, &all);
         let expires = Timestamp::from_nanos(now.as_nanos().saturating_add(Timestamp::from_elapsed(left).as_nanos()));
-        let names: Vec<_> = self.certificates.iter().map(|seen| (self.name(seen.endpoint), seen.left(now))).collect();
-        let all: Vec<_> = names.iter().map(|(name, left)| (&**name, *left)).collect();
-        let text = warning(&self.name(endpoint), left, &all);
         self.certificates.push(Seen { endpoint, expires, told: text.is_some() });
         if let Some(text) = text.filter(|_| !told) {
             note(effects, "CERTIFICATE_EXPIRES", text);
         }
     }
 
+    /// Forgets what was seen of the endpoints that `is_other` names.
+    pub(super) fn forget_certificates(&mut self, is_other: impl Fn(&str) -> bool) {
+        self.certificates.retain(|seen| !is_other(&seen.endpoint));
+    }
+
     /// For how long the certificate that an endpoint last showed is still valid.
-    pub(super) fn certificate_left(&self, now: Timestamp, endpoint: EndpointId) -> Option<Duration> {
+    pub(super) fn certificate_left(&self, now: Timestamp, endpoint: &str) -> Option<Duration> {
         self.certificates.iter().find(|seen| seen.endpoint == endpoint).map(|seen| seen.left(now))
     }
 }
 
 impl Seen {
-    /// The same under another number.
-    pub(super) fn moved(self, to: impl Fn(EndpointId) -> Option<EndpointId>) -> Option<Self> {
-        to(self.endpoint).map(|endpoint| Self { endpoint, ..self })
-    }
-
     fn left(&self, now: Timestamp) -> Duration {
         Duration::from_nanos(self.expires.nanos_since(now))
     }

@@ -865,19 +865,3 @@ impl Outcome {
 pub(super) fn note(effects: &mut Vec<Effect>, code: &'static str, text: String) {
     effects.push(Effect::Record { entry: Entry::Note { code, text }, durable: false });
 }
-
-/// Order flow in words.
-#[must_use]
-pub fn flow_text(engine: &Engine) -> String {
-    match engine.order_flow() {
-        OrderFlow::Open { endpoint, epoch } => {
-            let name = engine.endpoint(endpoint).map_or("?", |endpoint| &endpoint.name);
-            format!("OPEN {name} #{epoch}")
-        }
-        OrderFlow::Hold { reason } => format!("HOLD {}", reason.name()),
-        OrderFlow::Halt { .. } => {
-            let code = engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code);
-            format!("HALT {code}")
-        }
-    }
-}

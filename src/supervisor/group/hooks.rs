@@ -6,7 +6,8 @@ use crate::engine::{Epoch, HoldReason, Input, OrderFlow, Timestamp};
 
 use super::super::config::{CancelOnDisconnect, Hook};
 use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use super::core::{Core, Effect, Entry, flow_text, note};
+use super::super::journal::flow_text;
+use super::core::{Core, Effect, Entry, note};
 
 /// The first wait before a failed hook is tried again; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);

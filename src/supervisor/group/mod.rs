@@ -17,7 +17,7 @@ pub mod task;
 #[cfg(test)]
 mod tests;
 
-pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
+pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;

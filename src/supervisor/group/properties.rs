@@ -18,11 +18,11 @@ use crate::engine::{
 use crate::scenario::Verb;
 use crate::supervisor::config::{FailbackMode, GroupConfig};
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::{Body, Follow, StageRecord, SwitchStage, awake};
+use crate::supervisor::journal::{Body, Follow, StageRecord, SwitchStage, awake, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 use crate::supervisor::reload::of_group;
 
-use super::core::{Plan, flow_text};
+use super::core::Plan;
 use super::tests::{config, hook};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Reloaded, adapted};
 

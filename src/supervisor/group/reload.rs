@@ -65,6 +65,7 @@ impl Core {
             let checkpoint = Checkpoint { driver: Some(memory.save()), health, ..Checkpoint::of(snapshot) };
             records.push(Body::Snapshot(Box::new(checkpoint)));
             self.renumber(&mut core, now, change);
+            core.forget_certificates(|name| change.others.contains(name) || configured(config, name).is_none());
         }
         if memory.proof.is_none() {
             core.proof_until = None;
@@ -170,9 +171,6 @@ impl Core {
         let unheard = self.unheard.iter().copied().filter_map(moved);
         let unheard: Vec<_> = all().filter(is_unknown).chain(unheard).filter(|id| !awaited.contains(id)).collect();
         let lost = core.engine.active().is_some_and(|id| is_unknown(&id));
-        let same = |id| moved(id).filter(|_| !change.others.contains(&self.name(id)));
-        let certificates = self.certificates.iter().filter_map(|seen| seen.moved(same)).collect();
-        core.certificates = certificates;
         (core.left, core.awaited, core.unheard, core.last_answer) = (left, awaited, unheard, [None, None]);
         if lost {
             (core.last_evidence, core.silent) = (Some(now), false);

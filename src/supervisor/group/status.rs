@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::engine::{HistoryEntry, OrderAction, Timestamp};
 
 use super::super::config::{GroupConfig, redacted};
-use super::core::{Plan, Proof, flow_text};
+use super::super::journal::flow_text;
+use super::core::{Plan, Proof};
 use super::{Core, DriverState};
 
 /// A group's state at one moment.
@@ -206,7 +207,7 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
             consecutive_successes: health.consecutive_successes(),
             health_age: health.age(now).map(|nanos| std::time::Duration::from_nanos(nanos).as_secs_f64()),
             fresh,
-            certificate_expires_in: core.certificate_left(now, id).map(|left| left.as_secs_f64()),
+            certificate_expires_in: core.certificate_left(now, &endpoint.name).map(|left| left.as_secs_f64()),
             maintenance,
             last_probe_error: health.last_probe_error().map(str::to_owned),
             unusable,

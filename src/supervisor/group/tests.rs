@@ -10,10 +10,9 @@ use crate::supervisor::config::{
     Probing, Require,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::Follow;
+use crate::supervisor::journal::{Follow, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
-use super::core::flow_text;
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
 
 const SECOND: u64 = 1_000_000_000;
@@ -336,6 +335,17 @@ fn a_switchover_that_was_decided_before_a_crash_is_begun_after_it_if_it_is_still
         world.round(round);
         assert_eq!((world.stage(), &world.core.state().plan), (stage, &plan), "{round}");
     }
+}
+
+#[test]
+fn of_two_switchovers_that_wait_for_a_fence_the_later_one_is_carried_out() {
+    let mut world = World::new(config(|config| config.hooks.fence.clear()));
+    world.rounds(&["+++"]);
+    for target in ["west", "north"] {
+        assert_eq!(world.command(Command::Switchover { target: target.to_owned() }).as_deref(), Ok("FENCE_REQUIRED"));
+    }
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
+    assert_eq!(world.core.engine().active().map(|id| world.core.name(id)).as_deref(), Some("north"));
 }
 
 #[test]

@@ -562,8 +562,9 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Order flow as a record has it.
-pub(super) fn flow_text(engine: &Engine) -> String {
+/// Order flow in words, as records, status and screens have it: `OPEN east #1`, `HOLD SWITCHING`, `HALT OPERATOR`.
+#[must_use]
+pub fn flow_text(engine: &Engine) -> String {
     match engine.order_flow() {
         OrderFlow::Open { endpoint, epoch } => {
             let name = engine.endpoint(endpoint).map_or("?", |endpoint| &endpoint.name);
