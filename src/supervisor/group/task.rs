@@ -223,6 +223,9 @@ impl<L: Ledger> Task<L> {
     async fn reload(&mut self, offer: Offer) {
         let Offer { change, hash, found, go } = offer;
         let at = self.clock.now();
+        let is_kept = |name: &str, watched: &[Watched]| {
+            !change.unknown.contains(name) && watched.iter().any(|one| one.name == name)
+        };
         let reloaded = match self.core.reloaded(at, &change, &hash) {
             Ok(Reloaded { core, records, words }) => {
                 if found.send(Ok(Found { at, records, words })).is_err() {
@@ -234,7 +237,7 @@ impl<L: Ledger> Task<L> {
             Err(why) => return drop(found.send(Err(why))),
         };
         if let Ok(watched) = go.await {
-            self.states.retain(|name, _| watched.iter().any(|one| one.name == *name));
+            self.states.retain(|name, _| is_kept(name, &watched));
             self.watched = watched;
             self.step(Event::Reloaded(reloaded), None).await;
         }

@@ -53,6 +53,9 @@ impl ReloadHandle {
     }
 }
 
+/// Who asks which endpoint.
+pub(super) type Probers = Vec<(String, Arc<dyn Prober>)>;
+
 /// What is asked of one group's endpoints.
 pub(super) struct Watching {
     pub(super) scheduled: scheduler::Group,
@@ -77,7 +80,7 @@ impl Watching {
         self.endpoints.push(Watched { name: name.to_owned(), key, run });
     }
 
-    fn change(&mut self, old: &GroupConfig, change: &GroupChange, probers: Vec<(String, Arc<dyn Prober>)>) {
+    fn change(&mut self, old: &GroupConfig, change: &GroupChange, probers: Probers) {
         let config = &change.config;
         let is_gone = |name: &str| config.endpoints.iter().all(|one| one.endpoint.name != name);
         for gone in self.endpoints.iter().filter(|one| is_gone(&one.name)) {
@@ -109,7 +112,7 @@ pub(super) fn probers(
     group: &GroupConfig,
     wanted: impl Fn(&str) -> bool,
     resolver: &Resolver,
-) -> Result<Vec<(String, Arc<dyn Prober>)>, ProberError> {
+) -> Result<Probers, ProberError> {
     let endpoints = group.endpoints.iter().filter(|one| wanted(&one.endpoint.name));
     endpoints.map(|one| Ok((one.endpoint.name.clone(), of_endpoint(one, resolver)?))).collect()
 }
@@ -152,7 +155,7 @@ impl Drop for Running {
 struct Waiting {
     change: GroupChange,
     found: Found,
-    probers: Vec<(String, Arc<dyn Prober>)>,
+    probers: Probers,
     go: oneshot::Sender<Vec<Watched>>,
 }
 
