@@ -95,7 +95,7 @@ fn primary(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
 /// What a reload does to a group of the same name and primary; `None` if nothing differs.
 #[must_use]
 pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
-    let GroupConfig { name: _, policy, probing, endpoints: _, failback, hooks, max_hold, no_evidence_alarm } = old;
+    let GroupConfig { name: _, rto, policy, probing, endpoints: _, failback, hooks, max_hold, no_evidence_alarm } = old;
     let names = |group: &GroupConfig| group.endpoints.iter().map(|one| one.endpoint.name.clone()).collect::<Vec<_>>();
     let (mut words, mut others) = (Vec::new(), BTreeSet::new());
     for gone in names(old).iter().filter(|name| endpoint(new, name).is_none()) {
@@ -129,6 +129,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     let probing = of_probing(probing, &new.probing);
     let (is_policy, is_pace) = (!policy.is_empty(), !probing.is_empty());
     words.extend(policy.into_iter().chain(probing));
+    differs(&mut words, "rto", rto, &new.rto);
     differs(&mut words, "failback mode", failback, &new.failback);
     words.extend(of_hooks(hooks, &new.hooks));
     differs(&mut words, "max_hold", max_hold, &new.max_hold);
