@@ -22,6 +22,7 @@ pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod reload;
 pub mod running;
 pub mod scheduler;
 pub mod serve;

@@ -1,4 +1,4 @@
-//! What is legal but dangerous, and what the settings promise.
+//! What is legal but dangerous.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,38 +10,17 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, recovery};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
-
-/// How long it takes from a fault to DOWN, by the settings alone: probes on schedule, phase unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detection {
-    /// A fault that answers at once (refused, reset, 500), at best and at worst.
-    pub refused: (Duration, Duration),
-    /// A path that hangs.
-    pub hung: (Duration, Duration),
-}
-
-impl GroupConfig {
-    /// Detection time bounds: a slot may come up to one interval after the fault; each further failure of the threshold
-    /// takes one `interval_when_failing`; a hang takes the timeout besides, once, since slots do not wait for answers.
-    #[must_use]
-    pub fn detection(&self) -> Detection {
-        let further = self.policy.settings().failure_threshold.saturating_sub(1);
-        let again = self.probing.interval_when_failing.saturating_mul(further);
-        let worst = again.saturating_add(self.probing.interval);
-        let timeout = self.probing.timeout;
-        Detection { refused: (again, worst), hung: (again.saturating_add(timeout), worst.saturating_add(timeout)) }
-    }
-}
 
 pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
+    recovery::lint(builder, table, group);
 }
 
 fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
