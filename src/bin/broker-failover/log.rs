@@ -109,8 +109,9 @@ mod tests {
         }
         log.flush();
         let first: Vec<_> = read.iter().take(2).collect();
-        assert_eq!(first[0], "line 0\n");
-        assert!(first[1].contains(" lines of this log are lost"), "{first:?}");
+        // In either order: the thread may have come to the first line late.
+        assert!(first.iter().any(|line| line == "line 0\n"), "{first:?}");
+        assert!(first.iter().any(|line| line.contains(" lines of this log are lost")), "{first:?}");
     }
 
     #[test]
