@@ -42,13 +42,13 @@ impl fmt::Display for Finding {
 
 /// Gathers findings against one text.
 pub(super) struct Findings<'a> {
-    lines: Lines<'a>,
+    places: Places<'a>,
     list: Vec<Finding>,
 }
 
 impl<'a> Findings<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { lines: Lines::of(text), list: Vec::new() }
+        Self { places: Places::new(text), list: Vec::new() }
     }
 
     pub(super) fn error(
@@ -72,7 +72,7 @@ impl<'a> Findings<'a> {
     }
 
     fn add(&mut self, severity: Severity, at: &Range<usize>, key: &str, found: String, expected: String) {
-        let (line, column) = self.lines.position(at.start);
+        let (line, column) = self.places.line_and_column(at.start);
         self.list.push(Finding { severity, line, column, key: key.to_owned(), found, expected });
     }
 
@@ -87,25 +87,29 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// Where the lines of a text are.
-pub(super) struct Lines<'a> {
+/// Where the lines of a text begin, found once: a file of many endpoints has many values to place.
+pub(super) struct Places<'a> {
     text: &'a str,
-    /// The line feeds.
-    ends: Vec<usize>,
+    begins: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
-        Self { text, ends: text.match_indices('\n').map(|(at, _)| at).collect() }
+impl<'a> Places<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, begins }
     }
 
-    /// 1-based line and column of a byte.
-    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
-        let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
-        let line = self.ends.partition_point(|end| *end < offset);
-        let start = line.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |end| end + 1);
-        let column = self.text.get(start..offset).unwrap_or_default().chars().count();
-        (line + 1, column + 1)
+    /// 1-based line of a byte.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        self.begins.partition_point(|begin| *begin <= offset)
+    }
+
+    /// 1-based line and column, in characters, of a byte.
+    fn line_and_column(&self, offset: usize) -> (usize, usize) {
+        let line = self.line(offset);
+        let begin = self.begins.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.text.get(begin..offset).unwrap_or_default();
+        (line, before.chars().count() + 1)
     }
 }
 
@@ -114,15 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_columns_count_from_one_and_in_characters() {
-        let text = "a\n\u{e9}\u{e9}b\n\nc";
-        let lines = Lines::of(text);
-        let all =
-            [(0, (1, 1)), (1, (1, 2)), (2, (2, 1)), (4, (2, 2)), (6, (2, 3)), (7, (2, 4)), (8, (3, 1)), (9, (4, 1))];
-        for (offset, position) in all {
-            assert_eq!(lines.position(offset), position, "{offset}");
+    fn a_byte_is_placed_by_lines_and_characters() {
+        let places = Places::new("ä = 1\n\nb\n");
+        for (offset, place) in
+            [(0, (1, 1)), (2, (1, 2)), (6, (1, 6)), (7, (2, 1)), (8, (3, 1)), (9, (3, 2)), (10, (4, 1))]
+        {
+            assert_eq!(places.line_and_column(offset), place, "{offset}");
         }
-        assert_eq!(lines.position(99), (4, 2), "behind the end: at the end");
-        assert_eq!(Lines::of("").position(0), (1, 1));
+        assert_eq!(Places::new("").line_and_column(0), (1, 1));
     }
 }
