@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::time::Timestamp;
+use super::trigger::{Patience, Seen};
 
 /// What is known of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,11 +15,11 @@ pub enum EndpointState {
     /// Never probed since registration, restart or a change of address. Not HEALTHY.
     #[default]
     Unknown,
-    /// The last result was a success.
+    /// The last result was a success, and the trigger does not say DOWN.
     Healthy,
-    /// The last result was a failure, and fewer than `failure_threshold` came in a row.
+    /// The last result was a failure, and the trigger does not say DOWN.
     Degraded,
-    /// At least `failure_threshold` failures came in a row.
+    /// What the [`Trigger`](super::Trigger) says; by default at least `failure_threshold` failures in a row.
     Down,
 }
 
@@ -107,6 +108,22 @@ impl Health {
                 self.last_probe_error = Some(error);
             }
         }
+        self.state
+    }
+
+    /// The state after `result`, for a trigger that looks at more than failures in a row. The counters are the same.
+    #[inline(never)]
+    pub(super) fn record_patiently(
+        &mut self,
+        now: Timestamp,
+        result: ProbeResult,
+        patience: &mut Patience,
+        most: u64,
+    ) -> EndpointState {
+        let (gap, before) = (self.age(now), self.state);
+        let failed = matches!(result, ProbeResult::Failure(_));
+        self.record(now, result, u32::MAX);
+        self.state = patience.judge(Seen { now, failed, failures: self.consecutive_failures, gap, most, before });
         self.state
     }
 

@@ -22,6 +22,7 @@ mod policy;
 mod snapshot;
 mod targets;
 mod time;
+mod trigger;
 
 pub use decision::{FailoverDecision, FailoverOutcome, Note, Notes, Reason, SwitchEvent, SwitchKind};
 pub use endpoint::{DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointId, EndpointUpdate};
@@ -34,6 +35,7 @@ pub use input::{Evaluation, FenceClaim, Input, InputError, Output};
 pub use policy::{Policy, PolicySettings, ResumeAfterHalt};
 pub use snapshot::{RestartKind, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, SnapshotSwitch};
 pub use time::Timestamp;
+pub use trigger::{Trigger, TriggerRule};
 
 use endpoint::Roster;
 use flap::FlapLimiter;
@@ -41,6 +43,7 @@ use flow::Flow;
 use history::History;
 use targets::Targets;
 use time::Since;
+use trigger::Patience;
 
 /// The active path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +57,10 @@ struct Active {
 }
 
 /// What is known of one endpoint beside its registration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Standing {
     health: Health,
+    patience: Patience,
     maintenance: bool,
 }
 
@@ -129,9 +133,9 @@ impl Engine {
     /// BLANK_FIELD, DUPLICATE_ENDPOINT (an unchanged one too), SECOND_PRIMARY, in this order, then TOO_MANY_ENDPOINTS
     /// (65,535).
     pub fn register(&mut self, endpoint: Endpoint) -> Result<EndpointId, EngineError> {
-        let primary = endpoint.primary;
+        let (primary, trigger) = (endpoint.primary, endpoint.trigger);
         let id = self.roster.register(endpoint)?;
-        self.standings.push(Standing::default());
+        self.standings.push(Standing::new(&self.policy, trigger, false));
         self.rebuild_targets();
         if primary {
             self.active = Some(Active { id, epoch: Epoch::FIRST, spent: false, operator_placed: false });
@@ -139,8 +143,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Changes keys of an endpoint. A changed region, url or account makes its health UNKNOWN; equal values are no
-    /// change.
+    /// Changes keys of an endpoint. A changed region, url or account makes its health UNKNOWN; a changed trigger has to
+    /// be armed anew; equal values are no change.
     ///
     /// # Errors
     /// UNKNOWN_ENDPOINT, BLANK_FIELD, ROLE_CHANGE, ENDPOINT_IS_ACTIVE (region, url or account of the active endpoint:
@@ -151,9 +155,12 @@ impl Engine {
         if moved && self.active.is_some_and(|active| active.id == id) {
             return Err(EngineError::EndpointIsActive { endpoint: new.name });
         }
+        let trigger = new.trigger;
         self.roster.replace(id, new);
-        if let (true, Some(standing)) = (moved, self.standings.get_mut(id.index())) {
-            standing.health = Health::default();
+        match self.standings.get_mut(id.index()) {
+            Some(standing) if moved => *standing = Standing::new(&self.policy, trigger, standing.maintenance),
+            Some(standing) => standing.patience.replace(&self.policy, trigger),
+            None => {}
         }
         self.rebuild_targets();
         Ok(())
@@ -195,6 +202,10 @@ impl Engine {
 }
 
 impl Standing {
+    fn new(policy: &Policy, trigger: Option<Trigger>, maintenance: bool) -> Self {
+        Self { health: Health::default(), patience: Patience::new(policy, trigger), maintenance }
+    }
+
     fn is_candidate(&self) -> bool {
         self.health.state() == EndpointState::Healthy && !self.maintenance
     }
@@ -218,7 +229,13 @@ impl Engine {
             return Err(EngineError::unknown_id(id));
         };
         let from = standing.health.state();
-        let to = standing.health.record(now, result, self.policy.settings().failure_threshold);
+        let to = match standing.patience.plain() {
+            Some(threshold) => standing.health.record(now, result, threshold),
+            None => {
+                let most = self.policy.max_health_age;
+                standing.health.record_patiently(now, result, &mut standing.patience, most)
+            }
+        };
         let healthy = to == EndpointState::Healthy;
         if healthy != (from == EndpointState::Healthy) {
             self.targets.set(self.roster.rank(id), standing.is_candidate());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::error::PolicyError;
 use super::time::checked_nanos;
+use super::trigger::{Trigger, TriggerRule};
 
 /// What ends a halt that the engine itself imposed because there was nowhere to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,8 +22,17 @@ pub enum ResumeAfterHalt {
 /// to derive each from your probe interval and your broker's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
-    /// Consecutive failures that make an endpoint DOWN. Default 3, at least 1.
+    /// Consecutive failures that make an endpoint DOWN, unless [`trigger`](Self::trigger) says otherwise. Default 3,
+    /// at least 1.
     pub failure_threshold: u32,
+    /// What makes an endpoint DOWN, if its own trigger does not say. Default: as many failures in a row as
+    /// [`failure_threshold`](Self::failure_threshold); a stated [`TriggerRule::Consecutive`](super::TriggerRule) must
+    /// be the same number.
+    pub trigger: Option<Trigger>,
+    /// Results that there must be before a trigger can fire: after the start, a restart, or a changed address.
+    /// Default, and least: what the trigger needs to fire at all ([`Trigger::needs`]). It never delays a
+    /// trigger that is armed.
+    pub minimum_history: Option<u32>,
     /// Least time between the last switch of any kind and a failback. Default 60 s, may be zero. It never
     /// delays a failover.
     pub cooldown: Duration,
@@ -52,6 +62,8 @@ impl Default for PolicySettings {
     fn default() -> Self {
         Self {
             failure_threshold: 3,
+            trigger: None,
+            minimum_history: None,
             cooldown: Duration::from_secs(60),
             max_health_age: Duration::from_secs(30),
             failback_success_threshold: 3,
@@ -102,6 +114,7 @@ impl Policy {
             _ => Err(PolicyError::Span { key, found, least: if zero_is_legal { "0ns" } else { "1ns" } }),
         };
         count("failure_threshold", settings.failure_threshold)?;
+        refuse_mismatch(&settings)?;
         let cooldown = span("cooldown", settings.cooldown, true)?;
         let max_health_age = span("max_health_age", settings.max_health_age, false)?;
         count("failback_success_threshold", settings.failback_success_threshold)?;
@@ -114,6 +127,39 @@ impl Policy {
     #[must_use]
     pub fn settings(&self) -> &PolicySettings {
         &self.settings
+    }
+
+    /// The trigger of every endpoint that has none of its own.
+    #[must_use]
+    pub fn trigger(&self) -> Trigger {
+        trigger(&self.settings)
+    }
+}
+
+fn trigger(settings: &PolicySettings) -> Trigger {
+    settings.trigger.unwrap_or(Trigger::consecutive(settings.failure_threshold))
+}
+
+/// Values that are legal alone and contradict each other.
+fn refuse_mismatch(settings: &PolicySettings) -> Result<(), PolicyError> {
+    let failure_threshold = settings.failure_threshold;
+    if let Some(TriggerRule::Consecutive(consecutive)) = settings.trigger.map(Trigger::rule) {
+        if consecutive != failure_threshold {
+            return Err(PolicyError::Mismatch {
+                key: "consecutive",
+                found: consecutive.to_string(),
+                expected: format!("failure_threshold, which is {failure_threshold}"),
+            });
+        }
+    }
+    let needed = trigger(settings).needs();
+    match settings.minimum_history {
+        Some(found) if found < needed => Err(PolicyError::Mismatch {
+            key: "minimum_history",
+            found: found.to_string(),
+            expected: format!("at least {needed}, which the trigger needs to fire at all"),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -155,6 +201,26 @@ mod tests {
         let spans = "expected 1ns to 18446744073709551615ns";
         assert_eq!(refusal(|s| s.max_health_age = Duration::ZERO), format!("max_health_age is 0ns; {spans}"));
         assert_eq!(refusal(|s| s.failback_window = Duration::ZERO), format!("failback_window is 0ns; {spans}"));
+    }
+
+    #[test]
+    fn values_that_contradict_each_other_are_refused_with_what_would_fit() {
+        let trigger = |rule| Trigger::new(rule).ok();
+        assert_eq!(
+            refusal(|s| s.trigger = trigger(TriggerRule::Consecutive(2))),
+            "consecutive is 2; expected failure_threshold, which is 3"
+        );
+        let needed = |needed| format!("expected at least {needed}, which the trigger needs to fire at all");
+        assert_eq!(refusal(|s| s.minimum_history = Some(2)), format!("minimum_history is 2; {}", needed(3)));
+        assert_eq!(refusal(|s| s.minimum_history = Some(0)), format!("minimum_history is 0; {}", needed(3)));
+        let window = |s: &mut PolicySettings| {
+            s.trigger = trigger(TriggerRule::Window(Duration::from_secs(60)));
+            s.minimum_history = Some(1);
+        };
+        assert_eq!(refusal(window), format!("minimum_history is 1; {}", needed(2)));
+        let failures = TriggerRule::Failures { failures: 2, of: 5 };
+        let legal = PolicySettings { trigger: trigger(failures), minimum_history: Some(2), ..Default::default() };
+        assert!(Policy::new(legal).is_ok());
     }
 
     #[test]

@@ -159,8 +159,9 @@ impl Snapshot {
         let mut roster = Roster::default();
         let mut standings = Vec::with_capacity(self.endpoints.len());
         for SnapshotEndpoint { endpoint, maintenance } in self.endpoints {
+            let trigger = endpoint.trigger;
             roster.register(endpoint)?;
-            standings.push(Standing { maintenance, ..Standing::default() });
+            standings.push(Standing::new(&policy, trigger, maintenance));
         }
         let active = restore_active(&roster, self.active)?;
         let (flow, halt) = self.order_flow.restore(active.as_ref())?;

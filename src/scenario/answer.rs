@@ -6,7 +6,7 @@ use crate::engine::{
 };
 
 use super::json::{self, Writer};
-use super::{Step, Verb, decimal};
+use super::{Step, Verb, decimal, write};
 
 /// A step that was taken or refused, with the engine as it is now.
 pub struct Answer<'a> {
@@ -157,8 +157,11 @@ impl Answer<'_> {
                 .string("url", &endpoint.url)
                 .optional_string("account", endpoint.account.as_deref())
                 .bool("primary", endpoint.primary)
-                .number("priority", endpoint.priority)
-                .bool("maintenance", self.engine.in_maintenance(id))
+                .number("priority", endpoint.priority);
+            if let Some(own) = endpoint.trigger {
+                out.raw("trigger", &write::trigger(own));
+            }
+            out.bool("maintenance", self.engine.in_maintenance(id))
                 .string("state", health.state().name())
                 .number("consecutive_failures", health.consecutive_failures())
                 .number("consecutive_successes", health.consecutive_successes())

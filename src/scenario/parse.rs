@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError, Evaluation,
     FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, RestoreError,
-    ResumeAfterHalt, Snapshot, Timestamp,
+    ResumeAfterHalt, Snapshot, Timestamp, Trigger, TriggerRule,
 };
 
 use super::json::{self, Object, Value};
@@ -113,6 +113,17 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
         places.push((key, value));
         Some(value)
     };
+    if let Some(value) = take("trigger") {
+        let trigger = trigger(value)?;
+        // Stated there, it need not be stated twice.
+        if let TriggerRule::Consecutive(failures) = trigger.rule() {
+            settings.failure_threshold = failures;
+        }
+        settings.trigger = Some(trigger);
+    }
+    if let Some(value) = take("minimum_history") {
+        settings.minimum_history = Some(value.u32()?);
+    }
     macro_rules! set {
         ($($field:ident: $read:expr),* $(,)?) => {
             $(if let Some(value) = take(stringify!($field)) { settings.$field = $read(value)?; })*
@@ -132,12 +143,32 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     }
     object.finish()?;
     Policy::new(settings).map_err(|error| {
-        let (key, bounds) = match &error {
-            PolicyError::Count { key, .. } => (*key, "1 to 4294967295".to_owned()),
-            PolicyError::Span { key, least, .. } => (*key, format!("{least} to 18446744073709551615ns")),
-        };
-        places.iter().find(|(name, _)| *name == key).map_or(value, |(_, place)| *place).unlike(bounds)
+        let place = |key: &str| places.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
+        let key = error.key();
+        let inside = || place("trigger").map(|trigger| trigger.at(key));
+        place(key).or_else(inside).unwrap_or(value).unlike(expected(&error))
     })
+}
+
+/// What a refused value of the policy should have been.
+fn expected(error: &PolicyError) -> String {
+    match error {
+        PolicyError::Count { .. } => "1 to 4294967295".to_owned(),
+        PolicyError::Span { least, .. } => format!("{least} to 18446744073709551615ns"),
+        PolicyError::Range { most, .. } => format!("1 to {most}"),
+        PolicyError::Mismatch { expected, .. } => expected.clone(),
+    }
+}
+
+fn trigger(value: Value<'_>) -> Result<Trigger, Fault> {
+    let mut object = value.object()?;
+    let mut number = |key| object.take(key).map(Value::u32).transpose();
+    let (consecutive, failures, of) = (number("consecutive")?, number("failures")?, number("of")?);
+    let window = object.take("window").map(duration).transpose()?;
+    object.finish()?;
+    let rule = TriggerRule::from_keys(consecutive, window, failures, of);
+    let rule = rule.ok_or_else(|| value.unlike(TriggerRule::KEYS))?;
+    Trigger::new(rule).map_err(|error| value.at(error.key()).unlike(expected(&error)))
 }
 
 fn duration(value: Value<'_>) -> Result<std::time::Duration, Fault> {
@@ -164,9 +195,10 @@ fn endpoint(value: Value<'_>) -> Result<Endpoint, Fault> {
     let account = object.take("account").map(Value::string).transpose()?;
     let primary = object.take("primary").map(Value::bool).transpose()?.unwrap_or(false);
     let priority = object.take("priority").map(Value::u32).transpose()?;
+    let trigger = object.take("trigger").map(trigger).transpose()?;
     object.finish()?;
     let default = if primary { DEFAULT_PRIMARY_PRIORITY } else { DEFAULT_BACKUP_PRIORITY };
-    Ok(Endpoint { name, region, url, account, primary, priority: priority.unwrap_or(default) })
+    Ok(Endpoint { name, region, url, account, primary, priority: priority.unwrap_or(default), trigger })
 }
 
 /// Any further line: one input and its time, which is not before `earliest`.
@@ -285,6 +317,7 @@ fn update(value: Value<'_>) -> Result<Input, Fault> {
         account: object.take("account").map(Value::string).transpose()?,
         primary: object.take("primary").map(Value::bool).transpose()?,
         priority: object.take("priority").map(Value::u32).transpose()?,
+        trigger: object.take("trigger").map(trigger).transpose()?,
     };
     object.finish()?;
     Ok(Input::Update { name, update })

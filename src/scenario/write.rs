@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::engine::{
     Endpoint, EndpointUpdate, Engine, Evaluation, FenceClaim, HaltOrder, Input, Policy, ProbeResult, RestartKind,
-    ResumeAfterHalt, Snapshot,
+    ResumeAfterHalt, Snapshot, Trigger, TriggerRule,
 };
 
 use super::json::{self, Writer};
@@ -116,7 +116,25 @@ fn endpoint(endpoint: &Endpoint) -> String {
     if endpoint.primary {
         out.bool("primary", true);
     }
-    out.number("priority", endpoint.priority).end()
+    optional_trigger(out.number("priority", endpoint.priority), endpoint.trigger).end()
+}
+
+fn optional_trigger(out: &mut Writer, own: Option<Trigger>) -> &mut Writer {
+    match own {
+        Some(own) => out.raw("trigger", &trigger(own)),
+        None => out,
+    }
+}
+
+/// A trigger as the format writes it.
+pub(super) fn trigger(trigger: Trigger) -> String {
+    let mut out = Writer::new();
+    match trigger.rule() {
+        TriggerRule::Consecutive(failures) => out.number("consecutive", failures),
+        TriggerRule::Window(span) => out.string("window", &duration(span)),
+        TriggerRule::Failures { failures, of } => out.number("failures", failures).number("of", of),
+    }
+    .end()
 }
 
 fn update(name: &str, update: &EndpointUpdate) -> String {
@@ -131,10 +149,11 @@ fn update(name: &str, update: &EndpointUpdate) -> String {
     if let Some(priority) = update.priority {
         out.number("priority", priority);
     }
-    out.end()
+    optional_trigger(&mut out, update.trigger).end()
 }
 
-/// The first line of a scenario file, without its end: every key of the policy, and the endpoints.
+/// The first line of a scenario file, without its end: every key of the policy that has a default value, those of the
+/// others that are stated, and the endpoints.
 #[must_use]
 pub fn config_line<'e>(policy: &Policy, endpoints: impl IntoIterator<Item = &'e Endpoint>) -> String {
     let settings = policy.settings();
@@ -142,8 +161,12 @@ pub fn config_line<'e>(policy: &Policy, endpoints: impl IntoIterator<Item = &'e 
         ResumeAfterHalt::Reconcile => "reconcile",
         ResumeAfterHalt::Operator => "operator",
     };
-    let policy = Writer::new()
-        .number("failure_threshold", settings.failure_threshold)
+    let mut policy = Writer::new();
+    optional_trigger(policy.number("failure_threshold", settings.failure_threshold), settings.trigger);
+    if let Some(results) = settings.minimum_history {
+        policy.number("minimum_history", results);
+    }
+    let policy = policy
         .string("cooldown", &duration(settings.cooldown))
         .string("max_health_age", &duration(settings.max_health_age))
         .number("failback_success_threshold", settings.failback_success_threshold)
@@ -215,22 +238,41 @@ mod tests {
     }
 
     fn any_endpoint() -> impl Strategy<Value = Endpoint> {
-        (text(), text(), text(), proptest::option::of(text()), any::<bool>(), any::<u32>()).prop_map(
-            |(name, region, url, account, primary, priority)| Endpoint {
+        let roles = (any::<bool>(), any::<u32>(), proptest::option::of(any_trigger()));
+        (text(), text(), text(), proptest::option::of(text()), roles).prop_map(
+            |(name, region, url, account, (primary, priority, trigger))| Endpoint {
                 name,
                 region,
                 url,
                 account,
                 primary,
                 priority,
+                trigger,
             },
         )
     }
 
+    fn any_trigger() -> impl Strategy<Value = Trigger> {
+        prop_oneof![
+            (1..=u32::MAX).prop_map(TriggerRule::Consecutive),
+            (1..=u64::MAX).prop_map(|nanos| TriggerRule::Window(Duration::from_nanos(nanos))),
+            (1..=64_u32, 1..=64_u32)
+                .prop_map(|(one, other)| TriggerRule::Failures { failures: one.min(other), of: one.max(other) }),
+        ]
+        .prop_map(|rule| Trigger::new(rule).unwrap())
+    }
+
     fn any_update() -> impl Strategy<Value = EndpointUpdate> {
         use proptest::option::of;
-        (of(text()), of(text()), of(text()), of(any::<bool>()), of(any::<u32>())).prop_map(
-            |(region, url, account, primary, priority)| EndpointUpdate { region, url, account, primary, priority },
+        (of(text()), of(text()), of(text()), of(any::<bool>()), of(any::<u32>()), of(any_trigger())).prop_map(
+            |(region, url, account, primary, priority, trigger)| EndpointUpdate {
+                region,
+                url,
+                account,
+                primary,
+                priority,
+                trigger,
+            },
         )
     }
 
@@ -289,8 +331,15 @@ mod tests {
     fn settings() -> impl Strategy<Value = PolicySettings> {
         let span = || prop_oneof![any::<u64>(), (0..5_000_u64).prop_map(|ms| ms * 1_000_000), 0..100_u64];
         let counts = (1..u32::MAX, 1..u32::MAX, 1..u32::MAX, any::<u32>());
-        (counts, (span(), span(), span()), any::<[bool; 3]>()).prop_map(|(counts, spans, flags)| PolicySettings {
-            failure_threshold: counts.0,
+        let patience = (proptest::option::of(any_trigger()), proptest::option::of(0..9_u32));
+        let all = (counts, (span(), span(), span()), any::<[bool; 3]>(), patience);
+        all.prop_map(|(counts, spans, flags, (trigger, more))| PolicySettings {
+            failure_threshold: match trigger.map(Trigger::rule) {
+                Some(TriggerRule::Consecutive(failures)) => failures,
+                _ => counts.0,
+            },
+            trigger,
+            minimum_history: more.map(|more| trigger.map_or(counts.0, Trigger::needs).saturating_add(more)),
             failback_success_threshold: counts.1,
             max_failbacks_per_window: counts.2,
             history_limit: counts.3,

@@ -51,6 +51,8 @@ enum Edge {
     ActiveGoesStale,
     PrimaryGoesStale,
     AnotherGoesStale(usize),
+    /// The window of the active path's trigger is filled, if it goes on failing.
+    WindowIsFilled,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +105,7 @@ struct Newcomer {
     primary: Option<bool>,
     priority: Option<u64>,
     account: Option<&'static str>,
+    trigger: Option<&'static str>,
     blank: Option<&'static str>,
 }
 
@@ -116,6 +119,7 @@ struct Change {
     account: Option<&'static str>,
     priority: Option<u64>,
     primary: Option<bool>,
+    trigger: Option<&'static str>,
     blank: Option<&'static str>,
 }
 
@@ -145,6 +149,8 @@ enum Op {
     // What follows renders as several inputs: the courses that a random walk is too slow to find.
     /// As many failures as make it DOWN.
     Break(Who),
+    /// A single failure as late as a window allows, and another one.
+    Hole(Who),
     /// As many successes as make it stable.
     Mend(Who),
     /// One success of everything.
@@ -214,8 +220,14 @@ fn policy_from(dice: &mut Dice) -> Json {
     let reconcile = dice.weighted(&[(2, None), (1, Some(true)), (2, Some(false))]);
     let halt = dice.weighted(&[(2, None), (1, Some("reconcile")), (2, Some("operator"))]);
     let history = dice.weighted(&[(2, None), (1, Some(0)), (2, Some(1)), (1, Some(2)), (1, Some(256))]);
+    let trigger = dice.weighted(&[(3, false), (2, true)]).then(|| Json::parse(trigger(dice)));
+    let in_a_row = trigger.as_ref().is_some_and(|trigger| trigger.get("consecutive").is_some());
+    let needs = trigger.as_ref().map_or(failures.unwrap_or(3), |trigger| crate::model::Trigger::needs_of(trigger));
+    let more = dice.weighted(&[(4, None), (1, Some(0)), (2, Some(1)), (1, Some(3))]);
     Json::object([])
-        .with("failure_threshold", failures.map(Json::number))
+        .with("failure_threshold", failures.filter(|_| !in_a_row).map(Json::number))
+        .with("trigger", trigger)
+        .with("minimum_history", more.map(|more| Json::number(needs + more)))
         .with("cooldown", cooldown.map(Json::text))
         .with("max_health_age", age.map(Json::text))
         .with("failback_success_threshold", successes.map(Json::number))
@@ -225,6 +237,21 @@ fn policy_from(dice: &mut Dice) -> Json {
         .with("require_reconciliation", reconcile.map(Json::Bool))
         .with("resume_after_halt", halt.map(Json::text))
         .with("history_limit", history.map(Json::number))
+}
+
+/// As the engine writes them.
+fn trigger(dice: &mut Dice) -> &'static str {
+    dice.weighted(&[
+        (1, r#"{"consecutive":1}"#),
+        (1, r#"{"consecutive":2}"#),
+        (1, r#"{"window":"1ns"}"#),
+        (3, r#"{"window":"2s"}"#),
+        (2, r#"{"window":"5s"}"#),
+        (1, r#"{"failures":1,"of":1}"#),
+        (2, r#"{"failures":1,"of":2}"#),
+        (3, r#"{"failures":2,"of":3}"#),
+        (1, r#"{"failures":3,"of":4}"#),
+    ])
 }
 
 fn step(dice: &mut Dice) -> (Gap, Op) {
@@ -264,6 +291,7 @@ fn step(dice: &mut Dice) -> (Gap, Op) {
         (3, |dice| Op::Planned(fence(dice))),
         (3, |dice| Op::Waver(probe(dice))),
         (2, |_| Op::FenceInVain),
+        (3, |dice| Op::Hole(who(dice))),
     ]);
     (gap, op)
 }
@@ -275,6 +303,7 @@ fn edge(dice: &mut Dice) -> Edge {
         (2, |_| Edge::ActiveGoesStale),
         (2, |_| Edge::PrimaryGoesStale),
         (2, |dice| Edge::AnotherGoesStale(dice.roll(5) as usize)),
+        (4, |_| Edge::WindowIsFilled),
     ])
 }
 
@@ -286,7 +315,13 @@ fn newcomer(dice: &mut Dice) -> Newcomer {
         priority: priority(dice),
         account: account(dice),
         blank: blank(dice),
+        trigger: own_trigger(dice),
     }
+}
+
+/// Most endpoints do as the policy says.
+fn own_trigger(dice: &mut Dice) -> Option<&'static str> {
+    dice.weighted(&[(7, false), (1, true)]).then(|| trigger(dice))
 }
 
 fn change(dice: &mut Dice) -> Change {
@@ -300,6 +335,7 @@ fn change(dice: &mut Dice) -> Change {
         priority: priority(dice),
         primary: dice.weighted(&[(8, None), (1, Some(false)), (1, Some(true))]),
         blank: blank(dice),
+        trigger: dice.weighted(&[(5, false), (1, true)]).then(|| trigger(dice)),
     }
 }
 

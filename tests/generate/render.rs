@@ -1,7 +1,7 @@
 //! From a draft to a scenario file, with the model running along.
 
 use super::*;
-use crate::model::{Endpoint, Model, Nanos, decimal, verb};
+use crate::model::{Endpoint, Model, Nanos, Trigger, decimal, verb};
 
 /// In an order that is not the alphabetical one, and not all of it ASCII.
 pub(super) const NAMES: [&str; 6] = ["east", "west", "north", "zürich", "b\"quoted\"", "apollo"];
@@ -122,6 +122,11 @@ impl Renderer {
                 Edge::ActiveGoesStale => stale(self.model.active_endpoint()),
                 Edge::PrimaryGoesStale => stale(self.model.endpoints.iter().find(|endpoint| endpoint.primary)),
                 Edge::AnotherGoesStale(n) => stale(self.model.endpoints.get(n)),
+                Edge::WindowIsFilled => self.model.active_endpoint().and_then(|active| {
+                    let Trigger::AllOf(window) = policy.trigger_of(active) else { return None };
+                    let failures = active.health.results.iter().rev().take_while(|(_, failed)| *failed);
+                    failures.last().map(|(began, _)| began + window)
+                }),
             }
             .map(|at| at + Nanos::from(delta)),
         };
@@ -159,8 +164,14 @@ impl Renderer {
             Op::Resume => self.put(flag("resume")),
             Op::Remark(line) => self.scenario.lines.push((*line).to_owned()),
 
-            Op::Break(who) => self.repeat(*who, Probe::Error, self.model.policy.failure_threshold),
-            Op::Mend(who) => self.repeat(*who, Probe::Ok, self.model.policy.failback_success_threshold),
+            Op::Break(who) => self.fail_until_down(*who),
+            Op::Mend(who) => self.succeed_until_stable(*who),
+            Op::Hole(who) => {
+                let name = self.name(*who);
+                self.probe(&name, Probe::Error);
+                self.wait(Gap::Edge(Edge::ActiveGoesStale, 0));
+                self.probe(&name, Probe::Error);
+            }
             Op::Round => {
                 for name in self.model.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect::<Vec<_>>() {
                     self.probe(&name, Probe::Ok);
@@ -213,10 +224,34 @@ impl Renderer {
         }
     }
 
-    fn repeat(&mut self, who: Who, result: Probe, times: u64) {
+    /// At most so many, where the trigger needs more than failures.
+    const MOST: usize = 8;
+
+    fn fail_until_down(&mut self, who: Who) {
         let name = self.name(who);
-        for _ in 0..times {
-            self.probe(&name, result);
+        for _ in 0..Self::MOST {
+            self.probe(&name, Probe::Error);
+            let policy = &self.model.policy;
+            let Some(endpoint) = self.model.endpoints.iter().find(|endpoint| endpoint.name == name) else { break };
+            if self.model.state(endpoint) == "DOWN" {
+                break;
+            }
+            if let Trigger::AllOf(window) = policy.trigger_of(endpoint) {
+                let pace = window.min(policy.max_health_age);
+                self.now = (self.now + pace).clamp(self.now, END_OF_TIME.max(self.now));
+            }
+        }
+    }
+
+    fn succeed_until_stable(&mut self, who: Who) {
+        let name = self.name(who);
+        for done in 1..=self.model.policy.failback_success_threshold + Self::MOST as u64 {
+            self.probe(&name, Probe::Ok);
+            let endpoint = self.model.endpoints.iter().find(|endpoint| endpoint.name == name);
+            let well = endpoint.is_none_or(|endpoint| self.model.state(endpoint) == "HEALTHY");
+            if well && done >= self.model.policy.failback_success_threshold {
+                break;
+            }
         }
     }
 
@@ -329,6 +364,7 @@ impl Newcomer {
         .with("account", account.map(|account| blank("account", account.to_owned())))
         .with("primary", self.primary.map(Json::Bool))
         .with("priority", self.priority.map(Json::number))
+        .with("trigger", self.trigger.map(Json::parse))
     }
 }
 
@@ -344,6 +380,7 @@ impl Change {
             .with("account", blank("account", self.account.map(str::to_owned)))
             .with("primary", self.primary.map(Json::Bool))
             .with("priority", self.priority.map(Json::number))
+            .with("trigger", self.trigger.map(Json::parse))
     }
 }
 

@@ -21,7 +21,7 @@ use flow::Happening;
 use json::Json;
 pub(crate) use output::decimal;
 use output::last_probe_error;
-pub(crate) use policy::{Policy, seconds};
+pub(crate) use policy::{Policy, Trigger, seconds};
 
 /// Nanoseconds of the file's clock. Wide and signed, so that nothing here can overflow or has to saturate.
 pub(crate) type Nanos = i128;
@@ -57,6 +57,8 @@ pub(crate) struct Endpoint {
     account: Option<String>,
     pub(crate) primary: bool,
     priority: u64,
+    /// Its own trigger, as written.
+    trigger: Option<Json>,
     maintenance: bool,
     pub(crate) health: Health,
 }
@@ -68,6 +70,9 @@ pub(crate) struct Health {
     failures: u64,
     pub(crate) last_probe: Option<Nanos>,
     last_error: Option<String>,
+    down: bool,
+    /// Every result that its trigger may look at, oldest first: when it came, and whether it was a failure.
+    pub(crate) results: Vec<(Nanos, bool)>,
 }
 
 #[derive(Clone, Debug)]
@@ -199,9 +204,20 @@ impl Model {
             (None, Some(true)) => None,
             (None, _) => Some(input.str("error").unwrap_or("failed").to_owned()),
         };
-        let failed = failure.is_some();
 
-        let endpoint = self.endpoint_mut(input.str("probe"))?;
+        let endpoint = self.result(now, input.str("probe"), failure)?;
+        if self.state(&endpoint) == "HEALTHY" && self.active.as_ref() == Some(&endpoint.name) {
+            self.happened(now, Happening::ActiveSucceeded);
+        }
+        Ok(self.counters(&endpoint).with("last_probe_error", last_probe_error(&endpoint)))
+    }
+
+    /// A result of an endpoint, and the endpoint after it.
+    fn result(&mut self, now: Nanos, name: Option<&str>, failure: Option<String>) -> Result<Endpoint, Refusal> {
+        let policy = self.policy.clone();
+        let endpoint = self.endpoint_mut(name)?;
+        let trigger = policy.trigger_of(endpoint);
+        let failed = failure.is_some();
         let health = &mut endpoint.health;
         health.last_probe = Some(now);
         health.last_error = failure;
@@ -212,25 +228,29 @@ impl Model {
             health.successes += 1;
             health.failures = 0;
         }
-
-        let endpoint = endpoint.clone();
-        if !failed && self.active.as_ref() == Some(&endpoint.name) {
-            self.happened(now, Happening::ActiveSucceeded);
+        health.results.push((now, failed));
+        // Only a failure makes it DOWN, and only with enough of a history; only a success ends that, and only where the
+        // trigger does not say that it goes on.
+        let is_so = policy.is_so(trigger, &health.results);
+        if failed {
+            health.down |= is_so && health.results.len() >= policy.minimum_history(trigger);
+        } else {
+            health.down &= is_so;
         }
-        Ok(self.counters(&endpoint).with("last_probe_error", last_probe_error(&endpoint)))
+        Ok(endpoint.clone())
     }
 
-    /// UNKNOWN is not HEALTHY; one success is. A failure is DEGRADED until there are `failure_threshold` in a row.
-    fn state(&self, endpoint: &Endpoint) -> &'static str {
+    /// UNKNOWN is not HEALTHY; one success is, and a failure is DEGRADED, unless the trigger says DOWN.
+    pub(crate) fn state(&self, endpoint: &Endpoint) -> &'static str {
         let health = &endpoint.health;
         if health.last_probe.is_none() {
             "UNKNOWN"
+        } else if health.down {
+            "DOWN"
         } else if health.failures == 0 {
             "HEALTHY"
-        } else if health.failures < self.policy.failure_threshold {
-            "DEGRADED"
         } else {
-            "DOWN"
+            "DEGRADED"
         }
     }
 
@@ -291,6 +311,7 @@ impl Model {
             account: input.get("account").map(|_| trimmed(input, "account")),
             primary,
             priority: input.u64("priority").unwrap_or(if primary { 0 } else { 100 }),
+            trigger: input.get("trigger").cloned(),
             maintenance: false,
             health: Health::default(),
         };
@@ -314,6 +335,7 @@ impl Model {
 
     fn update(&mut self, input: &Json) -> Result<Json, Refusal> {
         let active = self.active.clone();
+        let policy = self.policy.clone();
         let endpoint = self.endpoint_mut(Some(&trimmed(input, "name")))?;
         if any_blank(input) {
             return Err("BLANK_FIELD");
@@ -328,6 +350,11 @@ impl Model {
             changed.account = Some(trimmed(input, "account"));
         }
         changed.priority = input.u64("priority").unwrap_or(endpoint.priority);
+        changed.trigger = input.get("trigger").cloned().or(changed.trigger);
+        // Another trigger has seen nothing yet.
+        if policy.trigger_of(&changed) != policy.trigger_of(endpoint) {
+            changed.health.results.clear();
+        }
 
         // Another address is another endpoint as far as its probes go; a fence must never name another than trades.
         let moved =

@@ -108,7 +108,20 @@ static POLICY: Shape = Shape {
             "failure_threshold",
             Integer { least: 1, most: U32 },
             Default("3"),
-            "Consecutive failures that make an endpoint DOWN",
+            "Consecutive failures that make an endpoint DOWN, unless trigger says otherwise",
+        ),
+        key(
+            "trigger",
+            Table(&TRIGGER),
+            Optional,
+            "What makes an endpoint DOWN; default: as many consecutive failures as failure_threshold",
+        ),
+        key(
+            "minimum_history",
+            Integer { least: 1, most: U32 },
+            Optional,
+            "Results before a trigger can fire, after a start, a restart or a changed address; default, and least: what \
+             the trigger needs",
         ),
         key(
             "cooldown",
@@ -147,6 +160,16 @@ static POLICY: Shape = Shape {
     ],
 };
 
+static TRIGGER: Shape = Shape {
+    about: "What makes an endpoint DOWN: consecutive alone, window alone, or failures with of",
+    keys: &[
+        key("consecutive", Integer { least: 1, most: U32 }, Optional, "So many failures in a row"),
+        key("window", Duration, Optional, "Nothing but failures for so long"),
+        key("failures", Integer { least: 1, most: 64 }, Optional, "So many failures among the last of results"),
+        key("of", Integer { least: 1, most: 64 }, Optional, "How many results failures looks at"),
+    ],
+};
+
 static PROBING: Shape = Shape {
     about: "How often to probe",
     keys: &[
@@ -182,6 +205,7 @@ static ENDPOINT: Shape = Shape {
             Optional,
             "Lower is preferred; default: 0 for the primary, 100 for a backup",
         ),
+        key("trigger", Table(&TRIGGER), Optional, "What makes this path DOWN; default: what the policy says"),
         key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
         key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
         key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),

@@ -8,6 +8,7 @@ use hyper::Uri;
 use super::build::Builder;
 use super::read::Table;
 use super::{GroupConfig, ProbeKind};
+use crate::engine::{Trigger, TriggerRule};
 
 /// How long it takes from a fault to DOWN, by the settings alone: probes on schedule, phase unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +20,29 @@ pub struct Detection {
 }
 
 impl GroupConfig {
-    /// Detection time bounds: a slot may come up to one interval after the fault; each further failure of the threshold
-    /// takes one `interval_when_failing`; a hang takes the timeout besides, once, since slots do not wait for answers.
+    /// Detection time bounds over all endpoints: a slot may come up to one interval after the fault. From then on
+    /// each further failure takes one `interval_when_failing`; a window ends with the first of them that is as far from
+    /// the first as it is long. A hang takes the timeout besides, once, since slots do not wait for answers.
     #[must_use]
     pub fn detection(&self) -> Detection {
-        let further = self.policy.settings().failure_threshold.saturating_sub(1);
-        let again = self.probing.interval_when_failing.saturating_mul(further);
-        let worst = again.saturating_add(self.probing.interval);
+        let again = self.probing.interval_when_failing;
+        let after_the_first = |trigger: Trigger| match trigger.rule() {
+            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => {
+                again.saturating_mul(failures.saturating_sub(1))
+            }
+            TriggerRule::Window(span) => {
+                let slots = span.as_nanos().div_ceil(again.as_nanos().max(1));
+                again.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX)).max(span)
+            }
+        };
+        let spans = || {
+            let triggers = self.endpoints.iter().map(|one| one.endpoint.trigger.unwrap_or(self.policy.trigger()));
+            triggers.map(after_the_first)
+        };
+        let best = spans().min().unwrap_or_default();
+        let worst = spans().max().unwrap_or_default().saturating_add(self.probing.interval);
         let timeout = self.probing.timeout;
-        Detection { refused: (again, worst), hung: (again.saturating_add(timeout), worst.saturating_add(timeout)) }
+        Detection { refused: (best, worst), hung: (best.saturating_add(timeout), worst.saturating_add(timeout)) }
     }
 }
 
