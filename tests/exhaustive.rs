@@ -17,6 +17,8 @@
 //! - Epochs are compared with the present one for equality, and go up by one. Claims of the search are relative to
 //!   the present epoch, so its number is left out.
 //! - Counters are compared with thresholds, and clipped there.
+//! - What a trigger remembers is not shown by the engine; [`Trail`] says it again. A run of failures that fills its
+//!   window does so for good, until a success or a hole ends it: its age is clipped at the window.
 //! - History is written and never read.
 //! - The latest moment given is read for CLOCK_WENT_BACK only, and time in these worlds never goes back.
 //!
@@ -113,6 +115,9 @@ impl World {
         if before.max_failbacks_per_window != after.max_failbacks_per_window {
             notes.push("two failbacks");
         }
+        let patience = (after.trigger.map(Trigger::rule), after.minimum_history);
+        let patience = (patience != (None, None)).then(|| format!("patience {patience:?}"));
+        notes.extend(patience.as_deref());
         for note in notes {
             self.name = format!("{}, {note}", self.name);
         }
@@ -149,12 +154,21 @@ impl World {
         for endpoint in self.endpoints.iter().filter(|_| self.registered) {
             engine.register(endpoint.clone()).expect("the endpoints here are legal");
         }
-        self.state(engine, Timestamp::ZERO)
+        self.state(engine, Timestamp::ZERO, [Trail::default(); MOST])
     }
 
-    fn state(&self, engine: Engine, now: Timestamp) -> State {
+    fn state(&self, engine: Engine, now: Timestamp, trails: [Trail; MOST]) -> State {
         let sight = self.sight(&engine, now);
-        State { engine, now, sight }
+        State { engine, now, sight, trails }
+    }
+
+    fn after(&self, steps: &[Step]) -> State {
+        let State { mut engine, mut now, mut trails, .. } = self.start();
+        for step in steps {
+            let answer = self.take(&mut engine, &mut now, *step);
+            trails = self.follow(trails, *step, &answer);
+        }
+        self.state(engine, now, trails)
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -164,6 +178,9 @@ impl World {
         let mut waits = vec![1];
         for span in [self.settings.cooldown, self.settings.max_health_age, self.settings.failback_window] {
             waits.extend([nanos(span), nanos(span) + 1]);
+        }
+        if let TriggerRule::Window(span) = self.trigger() {
+            waits.extend([nanos(span) - 1, nanos(span)]);
         }
         waits.sort_unstable();
         waits.dedup();
@@ -254,6 +271,107 @@ struct State {
     engine: Engine,
     now: Timestamp,
     sight: Sight,
+    trails: [Trail; MOST],
+}
+
+/// What the results of an endpoint come to for its trigger, in the words of the test: the engine doesn't show it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Trail {
+    /// Results since it last began anew, up to the number that arms the trigger.
+    results: u32,
+    /// Age of the last of them.
+    last: Option<u64>,
+    /// Age of the first failure of those at the end that have no success and no hole between them.
+    began: Option<u64>,
+    /// The newest results, the last one lowest; 1 is a failure.
+    newest: u32,
+    failures_in_a_row: u32,
+    down: bool,
+}
+
+impl World {
+    fn trigger(&self) -> TriggerRule {
+        self.settings.trigger.map_or(TriggerRule::Consecutive(self.settings.failure_threshold), Trigger::rule)
+    }
+
+    fn minimum_history(&self) -> u32 {
+        let needed = match self.trigger() {
+            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => failures,
+            TriggerRule::Window(_) => 2,
+        };
+        self.settings.minimum_history.unwrap_or(needed)
+    }
+
+    /// The trails after a step.
+    fn follow(&self, mut trails: [Trail; MOST], step: Step, answer: &Answer) -> [Trail; MOST] {
+        match (step, answer) {
+            (_, Answer::Refused(_)) => {}
+            (Step::Probe(place, ok), _) => trails[place] = self.trail_with(trails[place], !ok),
+            (Step::Wait(nanos), _) => {
+                for trail in &mut trails {
+                    let older = |age: Option<u64>| age.map(|age| age + nanos);
+                    *trail = Trail { last: older(trail.last), began: older(trail.began), ..*trail };
+                }
+            }
+            (Step::Restart(_), _) => trails = [Trail::default(); MOST],
+            (Step::Move(place), _) => trails[place] = Trail::default(),
+            _ => {}
+        }
+        trails
+    }
+
+    fn trail_with(&self, before: Trail, failed: bool) -> Trail {
+        let unbroken = before.last.is_some_and(|age| age <= nanos(self.settings.max_health_age));
+        let mut after = Trail {
+            results: (before.results + 1).min(self.minimum_history()),
+            last: Some(0),
+            began: failed.then_some(before.began.filter(|_| unbroken).unwrap_or(0)),
+            newest: before.newest << 1 | u32::from(failed),
+            failures_in_a_row: if failed { before.failures_in_a_row + 1 } else { 0 },
+            down: before.down,
+        };
+        let (holds, outlasts_a_success) = match self.trigger() {
+            TriggerRule::Consecutive(failures) => (after.failures_in_a_row >= failures, false),
+            TriggerRule::Window(span) => (after.began.is_some_and(|age| age >= nanos(span)), false),
+            TriggerRule::Failures { failures, of } => {
+                after.newest &= (1 << of) - 1;
+                (after.newest.count_ones() >= failures, true)
+            }
+        };
+        if failed {
+            after.down |= holds && after.results >= self.minimum_history();
+        } else {
+            after.down &= holds && outlasts_a_success;
+        }
+        after
+    }
+}
+
+impl Trail {
+    fn state(&self) -> EndpointState {
+        match self {
+            Self { last: None, .. } => EndpointState::Unknown,
+            Self { down: true, .. } => EndpointState::Down,
+            Self { failures_in_a_row: 0, .. } => EndpointState::Healthy,
+            _ => EndpointState::Degraded,
+        }
+    }
+
+    /// What of it can decide an answer.
+    fn key(&self, world: &World) -> u64 {
+        let clipped = |age: Option<u64>, most: u64| age.map_or(0, |age| 1 + age.min(most));
+        let health = nanos(world.settings.max_health_age);
+        match world.trigger() {
+            // Without a history to wait for, the counters say it all.
+            TriggerRule::Consecutive(failures) if world.minimum_history() <= failures => 0,
+            TriggerRule::Consecutive(_) => u64::from(self.results),
+            TriggerRule::Window(span) => {
+                let began = clipped(self.began, nanos(span));
+                (u64::from(self.results) << 4 | began) << 4 | clipped(self.last, health + 1)
+            }
+            TriggerRule::Failures { .. } => u64::from(self.results) << 8 | u64::from(self.newest),
+        }
+    }
 }
 
 impl World {
@@ -497,8 +615,15 @@ impl World {
     }
 }
 
-impl Sight {
+impl State {
     /// What decides every further answer, in one number. See the head of this file.
+    fn key(&self, world: &World) -> u128 {
+        let key = self.trails.iter().fold(0, |key, trail| key << 12 | u128::from(trail.key(world)));
+        key << 64 | u128::from(self.sight.key(world))
+    }
+}
+
+impl Sight {
     fn key(&self, world: &World) -> u64 {
         let settings = &world.settings;
         let mut key = 0;
@@ -574,26 +699,35 @@ fn primary_makes_active(_: &World, State { engine, sight, .. }: &State) -> bool 
     engine.active().is_some() == primary && engine.epoch().is_some() == primary && (primary || idle)
 }
 
-/// A state of health says what its counters say, and a failure has its error.
-fn health_is_its_counters(world: &World, State { engine, .. }: &State) -> bool {
+/// A state of health says what its counters and its trigger say, and a failure has its error.
+fn health_is_its_counters(world: &World, State { engine, trails, .. }: &State) -> bool {
     engine.endpoints().all(|(id, _)| {
         let health = engine.health(id).expect("each endpoint has a health");
         let (failures, successes) = (health.consecutive_failures(), health.consecutive_successes());
+        let down = trails[world.place(engine, id)].down;
         let state = match (failures, successes) {
             (0, 0) => EndpointState::Unknown,
+            (_, 0) | (0, _) if down => EndpointState::Down,
             (0, _) => EndpointState::Healthy,
-            (failures, 0) if failures < world.settings.failure_threshold => EndpointState::Degraded,
-            (_, 0) => EndpointState::Down,
+            (_, 0) => EndpointState::Degraded,
             _ => return false,
         };
-        health.state() == state
+        // Failures in a row with no history to wait for are the oldest rule, and said without the trail here.
+        let in_a_row = match world.trigger() {
+            TriggerRule::Consecutive(threshold) if world.minimum_history() <= threshold => {
+                down == (failures >= threshold)
+            }
+            _ => true,
+        };
+        in_a_row
+            && health.state() == state
             && health.probed_at().is_some() == (state != EndpointState::Unknown)
             && health.last_probe_error() == (failures > 0).then_some("failed")
     })
 }
 
 /// Eligible targets are those that are not active, HEALTHY, fresh and out of maintenance, by priority, then name.
-fn targets_are_eligible(world: &World, State { engine, now, sight }: &State) -> bool {
+fn targets_are_eligible(world: &World, State { engine, now, sight, .. }: &State) -> bool {
     let mut targets: Vec<_> = (0..world.endpoints.len()).filter(|place| world.is_eligible(sight, *place)).collect();
     targets.sort_by_key(|place| (world.endpoints[*place].priority, &world.endpoints[*place].name));
     engine.eligible_targets(*now).map(|id| world.place(engine, id)).eq(targets)
@@ -637,18 +771,30 @@ fn every_live_path_leads_out(world: &World, state: &State) -> bool {
     (0..world.endpoints.len()).filter(|place| alive(*place)).all(|alive| leads_out(world, state.clone(), alive))
 }
 
-fn leads_out(world: &World, State { mut engine, mut now, sight }: State, alive: usize) -> bool {
+fn leads_out(world: &World, State { mut engine, mut now, sight, .. }: State, alive: usize) -> bool {
     let mut take = |step| world.take(&mut engine, &mut now, step);
     if sight.flow.has_code() || sight.flow == Flow::NoTargetLatched {
         take(Step::Resume);
     }
-    for place in 0..world.endpoints.len() {
-        let ok = place == alive;
-        let settings = &world.settings;
-        let times = if ok { settings.failback_success_threshold } else { settings.failure_threshold };
-        for _ in 0..times {
-            take(Step::Probe(place, ok));
+    let failures = world.minimum_history();
+    for place in (0..world.endpoints.len()).filter(|place| *place != alive) {
+        for _ in 0..failures {
+            take(Step::Probe(place, false));
         }
+        if let TriggerRule::Window(span) = world.trigger() {
+            // In steps that leave no hole.
+            for _ in 0..nanos(span) {
+                take(Step::Wait(1));
+                take(Step::Probe(place, false));
+            }
+        }
+    }
+    let forgetting = match world.trigger() {
+        TriggerRule::Failures { of, .. } => of,
+        _ => 0,
+    };
+    for _ in 0..world.settings.failback_success_threshold + forgetting {
+        take(Step::Probe(alive, true));
     }
     take(Step::Failover(Claim::None));
     take(Step::Failover(Claim::Present));
@@ -1015,11 +1161,7 @@ fn probes_count(taken: &Taken) -> bool {
     let (Step::Probe(place, ok), Answer::Health(change)) = (taken.step, taken.answer) else { return true };
     let Some(end) = taken.before.sight.ends[place] else { return false };
     let (failures, successes) = if ok { (0, end.successes + 1) } else { (end.failures + 1, 0) };
-    let state = match failures {
-        0 => EndpointState::Healthy,
-        _ if failures < taken.world.settings.failure_threshold => EndpointState::Degraded,
-        _ => EndpointState::Down,
-    };
+    let state = taken.after.trails[place].state();
     let mut stated = taken.before.sight;
     stated.ends[place] = Some(End { state, failures, successes, age: Some(0), ..end });
     stated.flow = taken.after.sight.flow;
@@ -1119,7 +1261,7 @@ impl Sight {
 /// Everything that has a row in the order-flow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// A success of the active path.
+    /// A success of the active path, which is HEALTHY with it.
     ActiveSuccess,
     /// A failover evaluation says NO_ACTION while the active is HEALTHY, fresh and unspent.
     NoActionProven,
@@ -1213,6 +1355,7 @@ impl Event {
         let proven = world.is_proven(before);
         let failover = matches!(taken.step, Step::Failover(_));
         let idle = before.active.is_none();
+        let well = |place: usize| taken.after.trails[place].state() == EndpointState::Healthy;
         match (taken.verdict, taken.step) {
             (Verdict::Refused(_), _) => Self::Rest,
             (Verdict::Switched(..), _) if !world.settings.require_reconciliation => Self::SwitchedAtOnce,
@@ -1223,7 +1366,7 @@ impl Event {
             (Verdict::Stays(_), Step::Failover(_)) if proven => Self::NoActionProven,
             (Verdict::Stays(_), Step::Failover(_)) => Self::NoActionUnproven,
             (Verdict::Stays(_), Step::Failback(_)) => Self::NoFailback,
-            (_, Step::Probe(place, true)) if before.active == Some(place) => Self::ActiveSuccess,
+            (_, Step::Probe(place, true)) if before.active == Some(place) && well(place) => Self::ActiveSuccess,
             (_, Step::FenceStarted(_)) => Self::FenceStarted,
             (_, Step::SwitchFailed(_)) => Self::SwitchFailed,
             (_, Step::Reconciled(_)) if proven => Self::ReconciledProven,
@@ -1366,7 +1509,7 @@ struct Explored {
 struct Search<'a> {
     world: &'a World,
     steps: Vec<Step>,
-    known: HashMap<u64, u32>,
+    known: HashMap<u128, u32>,
     /// How each known state was first reached; `None` at a start.
     reached: Vec<(u32, Option<Step>)>,
     prologue_of: Vec<(u32, Vec<Step>)>,
@@ -1390,11 +1533,7 @@ impl<'a> Search<'a> {
     fn run(mut self, mut revisited: impl FnMut(&Self, u32, &State)) -> Explored {
         let mut frontier = Vec::new();
         for prologue in std::iter::once(Vec::new()).chain(self.world.prologues.clone()) {
-            let mut state = self.world.start();
-            for step in &prologue {
-                self.world.take(&mut state.engine, &mut state.now, *step);
-            }
-            let state = self.world.state(state.engine, state.now);
+            let state = self.world.after(&prologue);
             if let Ok(id) = self.visit(&state, (0, None)) {
                 self.prologue_of.push((id, prologue));
                 frontier.push((id, state));
@@ -1418,6 +1557,7 @@ impl<'a> Search<'a> {
                         continue;
                     }
                     scratch.sight = self.world.sight(&scratch.engine, scratch.now);
+                    scratch.trails = self.world.follow(state.trails, step, &answer);
                     self.check(
                         id,
                         Taken { world: self.world, before: &state, step, answer, after: &scratch, changed, verdict },
@@ -1447,7 +1587,7 @@ impl<'a> Search<'a> {
     /// The number of a state that was not known yet, which is then checked, or else of the known one.
     fn visit(&mut self, state: &State, reached: (u32, Option<Step>)) -> Result<u32, u32> {
         let new = u32::try_from(self.reached.len()).expect("a world of fewer states");
-        match self.known.entry(state.sight.key(self.world)) {
+        match self.known.entry(state.key(self.world)) {
             Entry::Occupied(known) => return Err(*known.get()),
             Entry::Vacant(slot) => slot.insert(new),
         };
@@ -1484,11 +1624,7 @@ impl<'a> Search<'a> {
     }
 
     fn replay(&self, id: u32) -> State {
-        let mut state = self.world.start();
-        for step in self.path(id) {
-            self.world.take(&mut state.engine, &mut state.now, step);
-        }
-        self.world.state(state.engine, state.now)
+        self.world.after(&self.path(id))
     }
 
     fn fail(&self, invariant: &str, id: u32, what: &dyn Debug) -> ! {
@@ -1499,6 +1635,10 @@ impl<'a> Search<'a> {
 /// Searches all `worlds`, prints what was found past the capture of the test harness, and shows that nothing held for
 /// want of an example.
 fn explore(worlds: &[World]) {
+    search(worlds).assert_everything_happened();
+}
+
+fn search(worlds: &[World]) -> Sometimes {
     let mut sometimes = Sometimes::default();
     for world in worlds {
         let begun = Instant::now();
@@ -1510,14 +1650,14 @@ fn explore(worlds: &[World]) {
         assert!(complete || world.depth < u32::MAX, "there are more states");
         sometimes.add(seen);
     }
-    sometimes.assert_everything_happened();
+    sometimes
 }
 
 /// The answer as far as the key determines it: places instead of ids, distances instead of moments and epochs.
-fn shape(world: &World, state: &State, step: Step) -> (String, u64) {
+fn shape(world: &World, state: &State, step: Step) -> (String, u128) {
     let (mut engine, mut now) = (state.engine.clone(), state.now);
     let answer = world.take(&mut engine, &mut now, step);
-    let after = world.state(engine, now);
+    let after = world.state(engine, now, world.follow(state.trails, step, &answer));
     let place = |id: EndpointId| world.place(&after.engine, id);
     let shape = match answer {
         Answer::Decision(decision) => {
@@ -1530,7 +1670,7 @@ fn shape(world: &World, state: &State, step: Step) -> (String, u64) {
         Answer::Flow(flow) => format!("{:?}", world.flow(flow)),
         Answer::Health(_) | Answer::Done | Answer::Refused(_) => format!("{answer:?}"),
     };
-    (shape, after.sight.key(world))
+    (shape, after.key(world))
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1571,11 +1711,46 @@ fn every_invariant_holds_in_every_reachable_state_of_three_endpoints() {
     explore(&worlds(3, [Steps(4), Steps(4), Steps(4), Steps(5), Steps(3), Steps(3), Steps(6)]));
 }
 
+/// Triggers that wait for more than failures in a row. What they share with the worlds above is shown there, so that
+/// these need not go as deep, nor through everything that could happen.
+fn patient_worlds(depths: [Depth; 4]) -> [World; 4] {
+    let [window, hole, among, history] = depths;
+    let rule = |rule| Trigger::new(rule).expect("a legal trigger");
+    let in_time = |nanos| rule(TriggerRule::Window(Duration::from_nanos(nanos)));
+    [
+        world(2, (1, 1), (0, 3, 1), window).with(|settings| settings.trigger = Some(in_time(2))),
+        // Longer than a result is evidence: it takes three.
+        world(2, (1, 1), (0, 1, 1), hole).with(|settings| settings.trigger = Some(in_time(2))),
+        world(2, (1, 1), (0, 1, 1), among).with(|settings| {
+            settings.trigger = Some(rule(TriggerRule::Failures { failures: 2, of: 3 }));
+            settings.minimum_history = Some(3);
+        }),
+        world(2, (1, 1), (0, 1, 1), history).with(|settings| settings.minimum_history = Some(2)),
+    ]
+}
+
+#[test]
+fn every_invariant_holds_in_every_reachable_state_of_patient_worlds() {
+    let found = search(&patient_worlds([Steps(6), Steps(6), Steps(6), Steps(6)]));
+    assert!(found.outcomes.contains_key("SWITCHED") && found.outcomes.contains_key("NO_TARGET_AVAILABLE"));
+}
+
+#[test]
+fn what_the_key_leaves_out_changes_no_answer_of_patient_worlds() {
+    for world in patient_worlds([Steps(5), Steps(5), Steps(5), Steps(5)]) {
+        show_that_the_key_is_enough(&world);
+    }
+}
+
 #[test]
 fn what_the_key_leaves_out_changes_no_answer() {
     let [_, world, ..] = worlds(2, [ToTheEnd, Steps(5), Steps(0), Steps(0), Steps(0), Steps(0), Steps(0)]);
+    show_that_the_key_is_enough(&world);
+}
+
+fn show_that_the_key_is_enough(world: &World) {
     let (mut met, mut compared) = (0_u32, 0_u32);
-    Search::new(&world).run(|search, known, state| {
+    Search::new(world).run(|search, known, state| {
         met += 1;
         // The same state again tells nothing; another one under the same key does. A sample of them is enough.
         if met % 16 != 0 {
@@ -1587,10 +1762,10 @@ fn what_the_key_leaves_out_changes_no_answer() {
         }
         compared += 1;
         for step in &search.steps {
-            let (one, other) = (shape(&world, &first, *step), shape(&world, state, *step));
+            let (one, other) = (shape(world, &first, *step), shape(world, state, *step));
             assert_eq!(one, other, "{step:?} after {:?}\nand in {:?}", search.path(known), state.sight);
         }
     });
     println!("{compared} states met again");
-    assert!(compared > 1_000, "{compared} states met again in another guise");
+    assert!(compared > 300, "{compared} states met again in another guise");
 }

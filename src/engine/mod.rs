@@ -37,6 +37,8 @@ pub use snapshot::{RestartKind, Snapshot, SnapshotActive, SnapshotEndpoint, Snap
 pub use time::Timestamp;
 pub use trigger::{Trigger, TriggerRule};
 
+use std::num::NonZeroU32;
+
 use endpoint::Roster;
 use flap::FlapLimiter;
 use flow::Flow;
@@ -60,7 +62,8 @@ struct Active {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Standing {
     health: Health,
-    patience: Patience,
+    /// Failures in a row that are DOWN, where nothing else is to be looked at. `None`: ask its [`Patience`].
+    plain: Option<NonZeroU32>,
     maintenance: bool,
 }
 
@@ -94,6 +97,8 @@ pub struct Engine {
     roster: Roster,
     /// In order of registration.
     standings: Vec<Standing>,
+    /// Likewise. Apart from the standings: a probe that needs nothing of them reads nothing of them.
+    patiences: Vec<Patience>,
     targets: Targets,
     active: Option<Active>,
     flow: Flow,
@@ -115,6 +120,7 @@ impl Engine {
             policy,
             roster: Roster::default(),
             standings: Vec::new(),
+            patiences: Vec::new(),
             targets: Targets::default(),
             active: None,
             flow: Flow::Starting,
@@ -135,7 +141,9 @@ impl Engine {
     pub fn register(&mut self, endpoint: Endpoint) -> Result<EndpointId, EngineError> {
         let (primary, trigger) = (endpoint.primary, endpoint.trigger);
         let id = self.roster.register(endpoint)?;
-        self.standings.push(Standing::new(&self.policy, trigger, false));
+        let patience = Patience::new(&self.policy, trigger);
+        self.standings.push(Standing::new(&patience, false));
+        self.patiences.push(patience);
         self.rebuild_targets();
         if primary {
             self.active = Some(Active { id, epoch: Epoch::FIRST, spent: false, operator_placed: false });
@@ -157,10 +165,15 @@ impl Engine {
         }
         let trigger = new.trigger;
         self.roster.replace(id, new);
-        match self.standings.get_mut(id.index()) {
-            Some(standing) if moved => *standing = Standing::new(&self.policy, trigger, standing.maintenance),
-            Some(standing) => standing.patience.replace(&self.policy, trigger),
-            None => {}
+        let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
+        if let Some((standing, patience)) = known {
+            if moved {
+                *patience = Patience::new(&self.policy, trigger);
+                *standing = Standing::new(patience, standing.maintenance);
+            } else if patience.replace(&self.policy, trigger) {
+                // There may be failures in a row from before.
+                standing.plain = None;
+            }
         }
         self.rebuild_targets();
         Ok(())
@@ -202,8 +215,9 @@ impl Engine {
 }
 
 impl Standing {
-    fn new(policy: &Policy, trigger: Option<Trigger>, maintenance: bool) -> Self {
-        Self { health: Health::default(), patience: Patience::new(policy, trigger), maintenance }
+    /// Nothing is known yet.
+    fn new(patience: &Patience, maintenance: bool) -> Self {
+        Self { health: Health::default(), plain: patience.plain(), maintenance }
     }
 
     fn is_candidate(&self) -> bool {
@@ -228,21 +242,40 @@ impl Engine {
         let Some(standing) = self.standings.get_mut(id.index()) else {
             return Err(EngineError::unknown_id(id));
         };
+        let Some(threshold) = standing.plain else { return self.record_patiently(now, id, result) };
         let from = standing.health.state();
-        let to = match standing.patience.plain() {
-            Some(threshold) => standing.health.record(now, result, threshold),
-            None => {
-                let most = self.policy.max_health_age;
-                standing.health.record_patiently(now, result, &mut standing.patience, most)
-            }
-        };
+        let to = standing.health.record(now, result, threshold.get());
+        Ok(self.recorded(now, id, from, to))
+    }
+
+    /// The same for a trigger that looks at more than failures in a row.
+    #[inline(never)]
+    fn record_patiently(
+        &mut self,
+        now: Timestamp,
+        id: EndpointId,
+        result: ProbeResult,
+    ) -> Result<HealthChange, EngineError> {
+        let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
+        let Some((standing, patience)) = known else { return Err(EngineError::unknown_id(id)) };
+        let from = standing.health.state();
+        let to = standing.health.record_patiently(now, result, patience, self.policy.max_health_age);
+        standing.plain = patience.plain_from_now();
+        Ok(self.recorded(now, id, from, to))
+    }
+
+    /// What follows from a result.
+    #[inline(always)]
+    fn recorded(&mut self, now: Timestamp, id: EndpointId, from: EndpointState, to: EndpointState) -> HealthChange {
         let healthy = to == EndpointState::Healthy;
         if healthy != (from == EndpointState::Healthy) {
-            self.targets.set(self.roster.rank(id), standing.is_candidate());
+            if let Some(standing) = self.standings.get(id.index()) {
+                self.targets.set(self.roster.rank(id), standing.is_candidate());
+            }
         }
         self.saw(now);
         let opened = healthy && self.flow == Flow::Starting && self.open_if_active(id);
-        Ok(HealthChange { from, to, opened })
+        HealthChange { from, to, opened }
     }
 
     /// Decides whether flow must leave the active path, and moves it. Never gated by cooldown, flap limiter or an

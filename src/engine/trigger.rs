@@ -1,5 +1,6 @@
 //! When an endpoint counts as DOWN: what its results must come to, and how many of them there must be first.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -177,14 +178,10 @@ impl TriggerRule {
 /// The trigger of one endpoint, and what it remembers of the results: counters, one moment and one word of bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// Failures in a row say it all: the trigger counts nothing else, and is armed.
-    plain: bool,
-    /// Failures in a row that are DOWN; read only while `plain`.
-    threshold: u32,
     trigger: Trigger,
     /// Results before the trigger is armed.
     minimum: u32,
-    /// Results since it was last disarmed, up to `minimum`. Not counted while `plain`.
+    /// Results since it was last disarmed, up to `minimum`.
     results: u32,
     /// When the present run of failures began, for a window.
     failing_since: Option<Timestamp>,
@@ -212,28 +209,35 @@ impl Patience {
     pub(super) fn new(policy: &Policy, own: Option<Trigger>) -> Self {
         let trigger = own.unwrap_or_else(|| policy.trigger());
         let minimum = policy.settings().minimum_history.unwrap_or(0).max(trigger.needs());
-        // So many failures in a row are as many results: with the least minimum, counting them is enough.
-        let (plain, threshold) = match trigger.0 {
-            Checked::Consecutive(failures) => (minimum <= failures, failures),
-            Checked::Window(_) | Checked::Failures { .. } => (false, u32::MAX),
-        };
-        Self { plain, threshold, trigger, minimum, results: 0, failing_since: None, recent: 0 }
+        Self { trigger, minimum, results: 0, failing_since: None, recent: 0 }
     }
 
-    /// The trigger is `own` from now on. Another one than before has to be armed anew, since its memory is another.
-    pub(super) fn replace(&mut self, policy: &Policy, own: Option<Trigger>) {
-        let new = Self::new(policy, own);
-        if new.trigger != self.trigger {
-            *self = new;
-            // There may be failures in a row from before.
-            self.plain = false;
+    /// The failures in a row that are DOWN, if an endpoint of which nothing is known needs nothing else looked at: so
+    /// many failures are as many results.
+    pub(super) fn plain(&self) -> Option<NonZeroU32> {
+        match self.trigger.0 {
+            Checked::Consecutive(failures) if self.minimum <= failures => NonZeroU32::new(failures),
+            _ => None,
         }
     }
 
-    /// The failures in a row that are DOWN, if nothing else is to be looked at.
-    #[inline]
-    pub(super) const fn plain(&self) -> Option<u32> {
-        if self.plain { Some(self.threshold) } else { None }
+    /// The same once the results counted here are enough.
+    pub(super) fn plain_from_now(&self) -> Option<NonZeroU32> {
+        match self.trigger.0 {
+            Checked::Consecutive(failures) if self.results >= self.minimum => NonZeroU32::new(failures),
+            _ => None,
+        }
+    }
+
+    /// The trigger is `own` from now on; whether that is another one than before. Its memory is another, so it has to
+    /// be armed anew.
+    pub(super) fn replace(&mut self, policy: &Policy, own: Option<Trigger>) -> bool {
+        let new = Self::new(policy, own);
+        let changed = new.trigger != self.trigger;
+        if changed {
+            *self = new;
+        }
+        changed
     }
 
     /// The state after a result.
@@ -241,7 +245,6 @@ impl Patience {
         self.results = self.results.saturating_add(1).min(self.minimum);
         let armed = self.results >= self.minimum;
         let holds = self.holds(seen);
-        self.plain = armed && matches!(self.trigger.0, Checked::Consecutive(_));
         match (seen.failed, seen.before) {
             // A failure never makes it better.
             (true, EndpointState::Down) => EndpointState::Down,
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn only_failures_in_a_row_without_a_longer_history_are_plain() {
-        let plain = |settings, own| Patience::new(&Policy::new(settings).unwrap(), own).plain();
+        let plain = |settings, own| Patience::new(&Policy::new(settings).unwrap(), own).plain().map(NonZeroU32::get);
         let default = PolicySettings::default;
         assert_eq!(plain(default(), None), Some(3));
         assert_eq!(plain(PolicySettings { minimum_history: Some(3), ..default() }, None), Some(3));
