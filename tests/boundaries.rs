@@ -235,6 +235,103 @@ fn a_path_that_answers_ends_a_halt_at_exactly_the_greatest_age_and_not_one_nanos
     assert_eq!(desk.engine.order_flow(), RECONCILING);
 }
 
+// Triggers -----------------------------------------------------------------------------------------------------------
+
+/// The window of a trigger, longer than a result is evidence.
+const PATIENCE: u64 = 75 * SECOND;
+
+fn patient() -> Desk {
+    let trigger = Trigger::new(TriggerRule::Window(Duration::from_nanos(PATIENCE))).unwrap();
+    Desk::new(PolicySettings { trigger: Some(trigger), ..quick() })
+}
+
+fn state(desk: &Desk, id: EndpointId) -> EndpointState {
+    desk.engine.health(id).unwrap().state()
+}
+
+#[test]
+fn a_window_is_filled_by_failures_that_reach_back_exactly_its_length_and_not_one_nanosecond_less() {
+    for (last, filled) in [(PATIENCE - NS, false), (PATIENCE, true), (PATIENCE + NS, true)] {
+        let mut desk = patient();
+        desk.ok(SECOND, desk.west);
+        for failure in [0, 25 * SECOND, 50 * SECOND, last] {
+            desk.fail(SECOND + failure, desk.east);
+        }
+        desk.ok(SECOND + last, desk.west);
+        let expected = if filled { EndpointState::Down } else { EndpointState::Degraded };
+        assert_eq!(state(&desk, desk.east), expected, "at {last}");
+        assert_eq!(name(desk.failover(SECOND + last)), if filled { "SWITCHED" } else { "NO_ACTION" });
+    }
+}
+
+#[test]
+fn a_window_begins_with_its_first_failure_and_not_with_the_success_before_it() {
+    let mut desk = patient();
+    desk.ok(0, desk.east);
+    for failure in [NS, 25 * SECOND, 50 * SECOND, PATIENCE] {
+        desk.fail(failure, desk.east);
+    }
+    assert_eq!(state(&desk, desk.east), EndpointState::Degraded);
+    desk.fail(PATIENCE + NS, desk.east);
+    assert_eq!(state(&desk, desk.east), EndpointState::Down);
+    // One success ends it, and another window has to be filled.
+    desk.ok(PATIENCE + NS, desk.east);
+    desk.fail(PATIENCE + 2 * NS, desk.east);
+    assert_eq!(state(&desk, desk.east), EndpointState::Degraded);
+}
+
+#[test]
+fn a_hole_of_exactly_the_greatest_age_leaves_a_window_whole_and_one_nanosecond_more_begins_it_anew() {
+    for (hole, whole) in [(HEALTH, true), (HEALTH + NS, false)] {
+        let mut desk = patient();
+        for failure in [0, HEALTH, HEALTH + hole, PATIENCE + 2 * NS] {
+            desk.fail(failure, desk.east);
+        }
+        let expected = if whole { EndpointState::Down } else { EndpointState::Degraded };
+        assert_eq!(state(&desk, desk.east), expected, "after a hole of {hole}");
+        if !whole {
+            // From the failure after the hole on it is filled as any other.
+            let begun = HEALTH + hole;
+            for failure in [begun + 45 * SECOND, begun + PATIENCE - NS] {
+                desk.fail(failure, desk.east);
+                assert_eq!(state(&desk, desk.east), EndpointState::Degraded);
+            }
+            desk.fail(begun + PATIENCE, desk.east);
+            assert_eq!(state(&desk, desk.east), EndpointState::Down);
+        }
+    }
+}
+
+#[test]
+fn two_failures_a_window_apart_do_not_fill_it_if_nobody_looked_in_between() {
+    let mut desk = patient();
+    for failure in [0, PATIENCE, 100 * PATIENCE] {
+        desk.fail(failure, desk.east);
+        assert_eq!(state(&desk, desk.east), EndpointState::Degraded, "at {failure}");
+    }
+}
+
+#[test]
+fn a_window_is_not_filled_by_a_clock_that_goes_back() {
+    let mut desk = patient();
+    for failure in [100 * SECOND, 0, 50 * SECOND, 100 * SECOND + PATIENCE - NS] {
+        desk.fail(failure, desk.east);
+    }
+    assert_eq!(state(&desk, desk.east), EndpointState::Degraded);
+}
+
+#[test]
+fn a_window_to_the_end_of_time_is_filled_there() {
+    let trigger = Trigger::new(TriggerRule::Window(Duration::from_nanos(END))).unwrap();
+    let longest = Duration::from_nanos(END);
+    let mut desk = Desk::new(PolicySettings { trigger: Some(trigger), max_health_age: longest, ..quick() });
+    desk.fail(0, desk.east);
+    desk.fail(END - NS, desk.east);
+    assert_eq!(state(&desk, desk.east), EndpointState::Degraded);
+    desk.fail(END, desk.east);
+    assert_eq!(state(&desk, desk.east), EndpointState::Down);
+}
+
 // Window of failbacks ------------------------------------------------------------------------------------------------
 
 /// Two failbacks, at `COOLDOWN` and ten minutes later, spend the budget of two; flow is on the backup again.

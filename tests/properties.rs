@@ -14,6 +14,7 @@
 mod generate;
 mod model;
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
@@ -59,6 +60,7 @@ properties! {
     an_input_about_one_endpoint_changes_no_other,
     a_failover_takes_the_best_eligible_target,
     the_history_has_an_entry_for_every_epoch_after_the_first,
+    down_is_what_the_trigger_says,
 }
 
 type Property = fn(&Trial) -> Result<(), String>;
@@ -428,6 +430,54 @@ fn the_history_has_an_entry_for_every_epoch_after_the_first(trial: &Trial) -> Re
         let newest = status.u64("epoch").unwrap_or(1);
         ensure!(kept.iter().copied().eq(dropped + 2..=newest), "epochs missing: {status}");
         ensure!(kept.len() <= trial.policy.history_limit, "more than the limit: {status}");
+    }
+    Ok(())
+}
+
+/// INV-30. An endpoint becomes DOWN with a failure that makes what its trigger is waiting for so, with enough of a
+/// history; DOWN ends with a success, unless that leaves too many failures among the newest results.
+fn down_is_what_the_trigger_says(trial: &Trial) -> Result<(), String> {
+    // Of each endpoint: when its results came, and whether they were failures.
+    let mut results: BTreeMap<String, Vec<(Nanos, bool)>> = BTreeMap::new();
+    for moment in trial.moments() {
+        let trigger = |endpoint: &Json| endpoint.get("trigger").map_or(trial.policy.trigger, model::Trigger::new);
+        for after in moment.after.list("endpoints") {
+            let name = after.str("name");
+            let Some(before) = endpoint(moment.before, name) else { continue };
+            let heard = results.entry(name.unwrap_or_default().to_owned()).or_default();
+            let states = (before.str("state").unwrap_or_default(), after.str("state").unwrap_or_default());
+            if states.1 == "UNKNOWN" || trigger(before) != trigger(after) {
+                heard.clear();
+            }
+            let probed = moment.input.str("probe") == name && moment.output.get("error").is_none();
+            if !probed {
+                ensure!(states.0 == states.1 || states.1 == "UNKNOWN", "another state without a result: {moment}");
+                continue;
+            }
+            let failed = moment.input.bool("ok") != Some(true);
+            heard.push((seconds(moment.input.str("at").unwrap_or_default()), failed));
+            let newest = |count: usize| heard[heard.len().saturating_sub(count)..].iter().filter(|it| it.1).count();
+            let is_so = match trigger(after) {
+                model::Trigger::InARow(count) => newest(count) == count,
+                model::Trigger::Among { failures, of } => newest(of) >= failures,
+                model::Trigger::AllOf(window) => {
+                    let failures = heard.iter().rev().take_while(|it| it.1);
+                    let times: Vec<Nanos> = failures.map(|it| it.0).collect();
+                    let whole = times.windows(2).take_while(|pair| pair[0] - pair[1] <= trial.policy.max_health_age);
+                    let reach = whole.count();
+                    times.first().is_some_and(|last| last - times[reach] >= window)
+                }
+            };
+            let enough = heard.len() >= trial.policy.minimum_history(trigger(after));
+            let due = match (states.0, failed) {
+                ("DOWN", true) => "DOWN",
+                ("DOWN", false) if is_so => "DOWN",
+                (_, true) if is_so && enough => "DOWN",
+                (_, true) => "DEGRADED",
+                (_, false) => "HEALTHY",
+            };
+            ensure!(states.1 == due, "{due} was due: {moment}");
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(crate) enum Trigger {
 }
 
 impl Trigger {
-    pub(super) fn new(json: &Json) -> Self {
+    pub(crate) fn new(json: &Json) -> Self {
         let number = |key| json.u64(key).map(|number| number as usize);
         match (number("consecutive"), json.str("window"), number("failures")) {
             (Some(failures), ..) => Self::InARow(failures),
