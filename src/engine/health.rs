@@ -127,6 +127,18 @@ impl Health {
         self.state
     }
 
+    /// As a journal kept it.
+    #[cfg(feature = "supervisor")]
+    pub(crate) fn recalled(
+        state: EndpointState,
+        (consecutive_failures, consecutive_successes): (u32, u32),
+        probed_at: Timestamp,
+        error: Option<String>,
+    ) -> Self {
+        let last_probe_error = error.map(Cow::Owned);
+        Self { state, consecutive_failures, consecutive_successes, probed_at, last_probe_error }
+    }
+
     /// UNKNOWN, HEALTHY, DEGRADED or DOWN.
     #[inline]
     #[must_use]

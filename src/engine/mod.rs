@@ -35,6 +35,8 @@ pub use input::{Evaluation, FenceClaim, Input, InputError, Output};
 pub use policy::{Policy, PolicySettings, ResumeAfterHalt};
 pub use snapshot::{RestartKind, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, SnapshotSwitch};
 pub use time::Timestamp;
+#[cfg(feature = "supervisor")]
+pub(crate) use trigger::Evidence;
 pub use trigger::{Trigger, TriggerRule};
 
 use std::num::NonZeroU32;
@@ -690,6 +692,31 @@ impl Engine {
             .with(Note::NeverProbedActive, never_probed)
             .with(Note::FenceUnused, fence_unused)
             .with(Note::ClockWentBack, view.now < self.latest)
+    }
+}
+
+/// What a journal keeps beside a snapshot, to go on from the middle of a run.
+#[cfg(feature = "supervisor")]
+impl Engine {
+    /// What the trigger of `id` remembers, where that is more than the counters of its health say.
+    pub(crate) fn evidence(&self, id: EndpointId) -> Option<Evidence> {
+        let (standing, patience) = self.standings.get(id.index()).zip(self.patiences.get(id.index()))?;
+        patience.evidence(standing.health.state(), standing.plain.is_some())
+    }
+
+    /// Goes on with this health of `id`, and with what its trigger remembers. Order flow stays.
+    pub(crate) fn recall(&mut self, id: EndpointId, health: Health, evidence: &Evidence) {
+        let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
+        if let Some((standing, patience)) = known {
+            standing.plain = patience.recall(evidence);
+            standing.health = health;
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
+    }
+
+    /// The trigger of `id`: its own, or that of the policy.
+    pub(crate) fn trigger(&self, id: EndpointId) -> Trigger {
+        self.endpoint(id).and_then(|endpoint| endpoint.trigger).unwrap_or(self.policy.trigger())
     }
 }
 

@@ -279,6 +279,40 @@ impl Patience {
     }
 }
 
+/// What a journal must keep of an endpoint so that its trigger goes on where it was.
+#[cfg(feature = "supervisor")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    /// The state that the trigger came to.
+    pub(crate) state: EndpointState,
+    /// Results since it was last disarmed, as far as they are counted.
+    pub(crate) results: u32,
+    /// Whether it counts failures in a row and nothing else by now.
+    pub(crate) plain: bool,
+    /// When the present run of failures began.
+    pub(crate) failing_since: Option<Timestamp>,
+    /// The newest results, the last one lowest, failures set.
+    pub(crate) recent: u64,
+}
+
+#[cfg(feature = "supervisor")]
+impl Patience {
+    /// What is remembered, if it is more than the counters of `health` say.
+    pub(super) fn evidence(&self, state: EndpointState, plain: bool) -> Option<Evidence> {
+        let Self { results, failing_since, recent, .. } = *self;
+        let untouched = results == 0 && plain == self.plain().is_some();
+        (!untouched).then_some(Evidence { state, results, plain, failing_since, recent })
+    }
+
+    /// Goes on from there.
+    pub(super) fn recall(&mut self, evidence: &Evidence) -> Option<NonZeroU32> {
+        self.results = evidence.results.min(self.minimum);
+        self.failing_since = evidence.failing_since;
+        self.recent = evidence.recent;
+        self.plain_from_now().filter(|_| evidence.plain)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

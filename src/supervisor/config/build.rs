@@ -216,7 +216,7 @@ impl Builder<'_> {
         if table.tables("probe").is_empty() {
             self.error(table, "probe", "no probe", "at least one");
         }
-        let trigger = self.trigger(table)?;
+        let trigger = self.trigger(table).flatten();
         Some(EndpointConfig {
             endpoint: Endpoint {
                 name: table.text("name")?.trim().to_owned(),

@@ -75,7 +75,7 @@ pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo
 pub use record::{
     AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof, HealthRecord,
     HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds, SegmentRecord, Seq,
-    StageRecord, StartRecord, StopRecord, Switch, SwitchStage,
+    StageRecord, StartRecord, StopRecord, Switch, SwitchStage, TriggerRecord,
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
