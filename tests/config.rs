@@ -177,6 +177,47 @@ fn what_is_legal_but_dangerous_is_a_warning() {
 }
 
 #[test]
+fn authorities_that_expire_soon_are_a_warning_that_names_who_else_trusts_them() {
+    let folder = std::env::temp_dir().join(format!("broker-failover-authorities-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut soon = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    let days =
+        std::time::Duration::from_secs(broker_failover::supervisor::clock::wall() / 1_000_000_000 + 13 * 86_400 + 60);
+    soon.not_after = rcgen::date_time_ymd(1970, 1, 1) + days;
+    let long = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    let pem =
+        |params: &rcgen::CertificateParams| params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
+    let text = |west: &str| {
+        let endpoint = |name: &str, role: &str, file: &str, port: u16| {
+            format!(
+                "[[group.endpoint]]\nname = \"{name}\"\nregion = \"{name}\"\nurl = \"tls://127.0.0.1:{port}\"\n{role}\n\
+                 probe = {{ tls = {{ ca_file = \"{file}\" }} }}\n"
+            )
+        };
+        format!(
+            "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n[[group]]\nname = \"main\"\n{}{}",
+            endpoint("east", "primary = true", "soon.pem", 1),
+            endpoint("west", "priority = 1", west, 2)
+        )
+    };
+    std::fs::write(folder.join("soon.pem"), format!("{}{}", pem(&long), pem(&soon))).unwrap();
+    std::fs::write(folder.join("long.pem"), pem(&long)).unwrap();
+    let warned = |west: &str| {
+        let checked = parse(&text(west), &folder);
+        assert!(checked.config.is_some(), "{:?}", checked.findings);
+        let found: Vec<_> =
+            checked.findings.iter().map(ToString::to_string).filter(|one| one.contains("authority")).collect();
+        found
+    };
+    let [only] = &warned("long.pem")[..] else { panic!("one warning") };
+    assert!(only.contains("soon.pem has an authority that expires in 13 days; expected"), "{only}");
+    let [east, west] = &warned("soon.pem")[..] else { panic!("two warnings") };
+    assert!(east.contains("and west trust it too: one expiry takes these paths together"), "{east}");
+    assert!(west.contains("and east trust it too"), "{west}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn secrets_are_not_told() {
     let text = example()
         .replace("https://127.0.0.1:18081", "https://user:secret@127.0.0.1:18081")

@@ -1175,6 +1175,7 @@ fn b10_a_crash_between_switched_and_reconciled_goes_on_at_reconcile() {
     let recovered = folder.recover().unwrap();
     let group = &recovered.groups["main"];
     assert_eq!(group.snapshot.order_flow, SnapshotFlow::Reconciling);
+    assert!(group.held_for > Duration::ZERO && group.held_for < Duration::from_millis(500), "{:?}", group.held_for);
     assert_eq!(group.stage.as_ref().map(|stage| stage.stage), Some(SwitchStage::Switched));
     assert_eq!(group.pending.iter().map(|hook| hook.request.stage).collect::<Vec<_>>(), [Stage::Reconcile]);
     let fence = group.fence.as_ref().unwrap();
@@ -1446,8 +1447,8 @@ fn an_export_goes_on_over_a_restart_whose_snapshot_was_written_a_little_later() 
     desk.append(desk.config());
     desk.append(Body::Snapshot(Box::new(Checkpoint::of(desk.snapshot()))));
     (0..3).for_each(|_| desk.probe("east", true));
-    // On either side of the cooldown of 500 ms, which the switch began 20 ms before the restart.
-    for now in [472, 473] {
+    // On either side of the cooldown of 500 ms, which the switch began 10 ms before the restart (`decide` takes 10 ms).
+    for now in [482, 483] {
         desk.now = now;
         let failback = Input::Evaluate(Evaluation::Failback, FenceClaim::None);
         desk.decide(failback).unwrap();
@@ -1845,4 +1846,33 @@ mod command_line {
         assert_eq!(status, Some(2));
         assert!(error.contains("says nothing of a group \"nobody\""), "{error}");
     }
+}
+
+#[test]
+fn for_how_long_order_flow_was_held_is_known_after_any_number_of_restarts_and_segments() {
+    let folder = Folder::new("held");
+    let open = || Journal::open(Options { segment_size: 4000, ..folder.options() }, at(0)).unwrap();
+    let held = || folder.recover().unwrap().groups["main"].held_for;
+    let (journal, _) = open();
+    let mut desk = Desk::new("main", &journal.handle());
+    desk.fail_over();
+    (0..50).for_each(|_| desk.probe("west", true));
+    desk.durably(note("settled"));
+    drop(journal);
+    // Since the evaluation that asked for a fence, which two more inputs of 10 ms followed.
+    assert_eq!(held(), Duration::from_millis(520));
+    for restarts in 1..=3 {
+        let (journal, recovered) = open();
+        let mut desk = Desk::recovered("main", &journal.handle(), &recovered, 1);
+        (0..20).for_each(|_| desk.probe("west", true));
+        desk.durably(note("settled"));
+        drop(journal);
+        // What each run adds, 1 ms until its snapshot and 20 probes, and nothing for the time between two.
+        assert_eq!(held(), Duration::from_millis(520 + 201 * restarts));
+    }
+    let (journal, recovered) = open();
+    let mut desk = Desk::recovered("main", &journal.handle(), &recovered, 1);
+    desk.decide(Input::Halt(HaltOrder::operator("enough"))).unwrap();
+    drop(journal);
+    assert_eq!(held(), Duration::ZERO);
 }

@@ -46,6 +46,7 @@ fn http() -> HttpConfig {
         headers: Vec::new(),
         expect_status: vec![200],
         expect_body: Some("ok".to_owned()),
+        competing_session_status: vec![409],
         tls: TlsConfig::default(),
     }
 }
@@ -55,7 +56,10 @@ fn trusting(ca_file: &Path) -> TlsConfig {
 }
 
 fn exec(script: &str) -> ProbeKind {
-    ProbeKind::Exec(ExecConfig { command: ["sh", "-c", script].map(str::to_owned).to_vec() })
+    ProbeKind::Exec(ExecConfig {
+        command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        competing_session_exit: Some(75),
+    })
 }
 
 fn endpoint(url: &str, kinds: &[ProbeKind]) -> EndpointConfig {
@@ -200,6 +204,7 @@ async fn http_against_each_fault() {
         ("hang", Mode::Hang, "Timeout"),
         ("slow", slow.clone(), "+"),
         ("500", Mode::Status(500), "UnexpectedAnswer"),
+        ("409, said to mean another session", Mode::Status(409), "?CompetingSession"),
         ("301 is not followed", Mode::Status(301), "UnexpectedAnswer"),
         ("wrong body", Mode::Body("maintenance".to_owned()), "UnexpectedAnswer"),
         ("cut mid-answer", Mode::Cut, "Reset"),
@@ -225,7 +230,7 @@ async fn http_against_each_fault() {
     let limited = of_endpoint(&config, &Resolver::default()).expect("a prober");
     cases.push(Case::new("slow_after", limited, "Slow"));
     run(&cases).await;
-    let throttled: Vec<_> = front_ends[12..14].iter().map(|front_end| front_end.counts().requests).collect();
+    let throttled: Vec<_> = front_ends[13..15].iter().map(|front_end| front_end.counts().requests).collect();
     assert!(throttled.iter().all(|requests| *requests <= 10), "one request in each attempt: {throttled:?}");
 }
 
@@ -305,7 +310,8 @@ async fn a_certificate_tells_how_long_it_still_holds_and_may_have_another_name()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exec_against_each_end_of_a_program() {
     let marker = "broker-failover-probe-that-hangs";
-    let missing = ProbeKind::Exec(ExecConfig { command: vec!["/nonexistent/probe".to_owned()] });
+    let missing =
+        ProbeKind::Exec(ExecConfig { command: vec!["/nonexistent/probe".to_owned()], competing_session_exit: None });
     let mut cases = vec![
         Case::new("exit 0", prober("fix://127.0.0.1:1", &[exec("exit 0")]), "+"),
         Case::new(
@@ -313,6 +319,7 @@ async fn exec_against_each_end_of_a_program() {
             prober("fix://127.0.0.1:1", &[exec("echo https://u:s3cret@h >&2; exit 3")]),
             "UnexpectedAnswer",
         ),
+        Case::new("exit 75", prober("fix://127.0.0.1:1", &[exec("echo in use >&2; exit 75")]), "?CompetingSession"),
         Case::new("killed", prober("fix://127.0.0.1:1", &[exec("kill -TERM $$")]), "UnexpectedAnswer"),
         Case::new("missing", prober("fix://127.0.0.1:1", &[missing]), "Error"),
         Case::new("endless output", prober("fix://127.0.0.1:1", &[exec("head -c 1000000 /dev/zero")]), "+"),
@@ -415,7 +422,10 @@ fn what_cannot_be_carried_out_is_refused_before_anything_is_asked() {
     assert!(refused(url, &[with(&|c| c.path = "health".to_owned())]).contains("path"));
     let text = refused(url, &[with(&|c| c.headers.push(("X".to_owned(), "s3cret\r\nY: z".to_owned())))]);
     assert!(text.contains("header \"X\"") && !text.contains("s3cret"));
-    assert!(refused(url, &[ProbeKind::Exec(ExecConfig { command: Vec::new() })]).contains("command"));
+    assert!(
+        refused(url, &[ProbeKind::Exec(ExecConfig { command: Vec::new(), competing_session_exit: None })])
+            .contains("command")
+    );
     let tls = |ca_file: &str| ProbeKind::Tls(TlsConfig { ca_file: Some(ca_file.into()), server_name: None });
     assert!(refused("tls://h", &[tls("/nonexistent.pem")]).contains("/nonexistent.pem"));
     assert!(refused("tls://h", &[tls("/dev/null")]).contains("no certificate"));

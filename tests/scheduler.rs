@@ -40,6 +40,7 @@ fn http(front_end: &FrontEnd) -> Arc<dyn Prober> {
         headers: Vec::new(),
         expect_status: vec![200],
         expect_body: Some("ok".to_owned()),
+        competing_session_status: Vec::new(),
         tls: TlsConfig::default(),
     };
     prober(&front_end.url("http"), ProbeKind::Http(config))
@@ -295,6 +296,7 @@ async fn cost_of_a_check() {
         headers: Vec::new(),
         expect_status: vec![200],
         expect_body: None,
+        competing_session_status: Vec::new(),
         tls: TlsConfig::default(),
     };
     for (kind, probe) in

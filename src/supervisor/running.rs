@@ -1,24 +1,24 @@
 //! A running supervisor: journal, groups, scheduler, and what carries events between them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use crate::engine::{Engine, RestartKind, RestoreError, Snapshot, SnapshotEndpoint};
+use crate::engine::{Engine, RestartKind, RestoreError, Snapshot, SnapshotEndpoint, Timestamp};
 use crate::manager::Clock;
 use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
-use super::group::core::flow_text;
 use super::group::task::{self, GroupHandle, Message};
 use super::group::{Core, DriverState, Event, Observed, first_start, plain};
 use super::hooks::Stage;
 use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
-    Recovered, RecoveredGroup,
+    Recovered, RecoveredGroup, flow_text,
 };
 use super::probes::{ProberError, Resolver, of_endpoint};
 use super::scheduler::{self, Scheduler, Watch};
@@ -111,6 +111,12 @@ impl Supervisor {
         Ok(Self { groups: groups.into(), clock, journal, watched, scheduler })
     }
 
+    /// Now, on the clock of the journal's records.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Stops probing, abandons running hooks, writes down the stop, and lets go of everything.
     ///
     /// # Errors
@@ -146,7 +152,8 @@ fn restored(
 ) -> Result<Core, StartError> {
     let name = &group.name;
     let state = |why: String| StartError::State { group: name.clone(), why };
-    let (engine, driver) = match recovered.groups.get(name) {
+    let left = recovered.groups.get(name);
+    let (engine, driver) = match left {
         Some(left) => {
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
@@ -162,7 +169,8 @@ fn restored(
         }
     };
     let driver = driver.restarted(|stage| may_repeat(&group.hooks, stage));
-    let core = Core::new(group.clone(), engine, driver, clock.now());
+    let held_for = left.map_or(Duration::ZERO, |left| left.held_for);
+    let core = Core::new(group.clone(), engine, driver, clock.now()).held_for(held_for);
     Ok(if options.dry_run { core.dry() } else { core })
 }
 

@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::control::status;
-use super::group::GroupStatus;
 use super::group::task::GroupHandle;
+use super::group::{EndpointStatus, GroupStatus};
 
 /// Connections at the same time; a further one waits.
 const MOST_CONNECTIONS: usize = 64;
@@ -113,27 +113,34 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     });
     group_gauge("paused", "1 while a person paused the group", &|group| flag(group.paused));
     group_gauge("waits_for_person", "1 while only a person can go on", &|group| flag(group.waits_for.is_some()));
+    group_gauge("active_silent", "1 while there has been no evidence on the active path for too long", &|group| {
+        flag(group.active_silent)
+    });
     group_gauge("eligible_targets", "Endpoints that flow could move to now", &|group| {
         to_i64(u64::try_from(group.eligible_targets.len()).unwrap_or(u64::MAX))
     });
-    let mut endpoint_gauge = |name: &str, help: &str, value: &dyn Fn(&GroupStatus, usize) -> i64| {
+    let mut endpoint_gauge = |name: &str, help: &str, value: &dyn Fn(&GroupStatus, &EndpointStatus) -> Option<i64>| {
         let family = Family::<Endpoint, Gauge>::default();
         for status in groups {
-            for (index, endpoint) in status.endpoints.iter().enumerate() {
+            for endpoint in &status.endpoints {
+                let Some(value) = value(status, endpoint) else { continue };
                 let label = Endpoint { group: status.name.clone(), endpoint: endpoint.name.clone() };
-                family.get_or_create(&label).set(value(status, index));
+                family.get_or_create(&label).set(value);
             }
         }
         registry.register(name, help, family);
     };
-    endpoint_gauge("endpoint_active", "1 for the active endpoint", &|group, index| {
-        flag(group.endpoints.get(index).is_some_and(|one| group.active.as_ref() == Some(&one.name)))
+    endpoint_gauge("endpoint_active", "1 for the active endpoint", &|group, one| {
+        Some(flag(group.active.as_ref() == Some(&one.name)))
     });
-    endpoint_gauge("endpoint_healthy", "1 while HEALTHY and fresh", &|group, index| {
-        flag(group.endpoints.get(index).is_some_and(|one| one.state == "HEALTHY" && one.fresh))
+    endpoint_gauge("endpoint_healthy", "1 while HEALTHY and fresh", &|_, one| {
+        Some(flag(one.state == "HEALTHY" && one.fresh))
     });
-    endpoint_gauge("endpoint_consecutive_failures", "Failures since the last success", &|group, index| {
-        group.endpoints.get(index).map_or(0, |one| i64::from(one.consecutive_failures))
+    endpoint_gauge("endpoint_consecutive_failures", "Failures since the last success", &|_, one| {
+        Some(i64::from(one.consecutive_failures))
+    });
+    endpoint_gauge("endpoint_certificate_expires_in_seconds", "Until the certificate last seen expires", &|_, one| {
+        one.certificate_expires_in.map(|left| left as i64)
     });
     let mut text = String::new();
     // Writing into a String cannot fail.

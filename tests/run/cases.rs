@@ -216,3 +216,28 @@ fn b34e_a_hook_that_is_not_known_to_have_run_is_repeated_only_by_a_person() {
     assert_eq!(rig.count("start switch"), 2);
     assert!(fs::metadata(rig.file("hooks.log")).is_ok());
 }
+
+#[test]
+fn the_log_has_one_line_for_each_change_with_its_group_endpoint_epoch_outcome_and_reason() {
+    let mut rig = Rig::new(&Setting { failback: "manual", ..Setting::default() });
+    rig.start(&["--first-start", "east", "--log", "json"]);
+    rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #1");
+    rig.set("east", Mode::Refuse);
+    rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    rig.terminate();
+    let log = fs::read_to_string(rig.file("err.log")).unwrap();
+    let lines: Vec<Value> =
+        log.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |message: &str| -> Vec<&Value> { lines.iter().filter(|line| line["message"] == message).collect() };
+    let healths: Vec<_> = of("health").into_iter().filter(|line| line["endpoint"] == "east").collect();
+    let states: Vec<_> =
+        healths.iter().map(|line| (line["from"].as_str().unwrap(), line["to"].as_str().unwrap())).collect();
+    let expected = [("UNKNOWN", "HEALTHY"), ("HEALTHY", "DEGRADED"), ("DEGRADED", "DOWN")];
+    assert_eq!(states, expected, "a result that changes nothing is not a line");
+    assert!(healths[2]["error"].as_str().unwrap().starts_with("Refused: "), "{}", healths[2]);
+    let switched = of("input").into_iter().find(|line| line["outcome"] == "SWITCHED").unwrap();
+    let told = ["group", "endpoint", "epoch", "reason"].map(|key| switched[key].to_string());
+    assert_eq!(told, ["\"main\"", "\"west\"", "2", "\"ACTIVE_DOWN\""]);
+    let stages: Vec<_> = of("switch").iter().map(|line| line["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["decided", "fenced", "switched", "reconciled", "open"]);
+}

@@ -331,3 +331,22 @@ fn b05_zero_and_endless_settings_are_refused_before_anything_starts() {
     }
     assert!(!rig.file("journal").exists());
 }
+
+#[test]
+fn a_check_with_probe_asks_every_endpoint_once_and_starts_nothing() {
+    let rig = Rig::new(&Setting::default());
+    let check = || {
+        let config = rig.file("config.toml");
+        let ran = Command::new(env!("CARGO_BIN_EXE_broker-failover")).arg("check").arg("--probe").arg(config).output();
+        let ran = ran.unwrap();
+        (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (status, out) = check();
+    assert_eq!(status, Some(0), "{out}");
+    assert!(out.contains("main: east: answers as it should in ") && out.contains("main: west: answers"), "{out}");
+    rig.set("west", Mode::Refuse);
+    let (status, out) = check();
+    assert_eq!(status, Some(1), "{out}");
+    assert!(out.contains("main: east: answers") && out.contains("main: west: Refused: "), "{out}");
+    assert!(rig.hooks().is_empty() && !rig.file("state").exists());
+}

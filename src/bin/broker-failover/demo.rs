@@ -121,12 +121,13 @@ fn clock(at: Duration) -> String {
 }
 
 fn tell(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    writeln!(out, "\nSwitches, each from the fault (or the recovery) on:")?;
-    writeln!(out, "  {:<24} {:>12} {:>12} {:>22}", "", "flow held", "+ fenced", "+ switched, reconciled")?;
+    writeln!(out, "\nSwitches by the journal, each from the fault (or the recovery) on:")?;
+    writeln!(out, "  {:<24} {:>10} {:>10} {:>10} {:>10}", "", "detect", "fence", "switch", "reconcile")?;
     for switch in &summary.switches {
         let millis = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1000.0);
-        let (detect, fence, reopen) = (millis(switch.detect), millis(switch.fence), millis(switch.reopen));
-        writeln!(out, "  {:<24} {detect:>12} {fence:>12} {reopen:>22}", switch.what)?;
+        let (detect, fence) = (millis(switch.detect), millis(switch.fence));
+        let (moved, reconcile) = (millis(switch.switch), millis(switch.reconcile));
+        writeln!(out, "  {:<24} {detect:>10} {fence:>10} {moved:>10} {reconcile:>10}", switch.what)?;
     }
     let Summary { accepted, unknown, unknown_taken, refused, book, .. } = summary;
     writeln!(

@@ -268,9 +268,15 @@ impl Builder<'_> {
                 headers: inner.text_map("headers"),
                 expect_status: inner.statuses("expect_status"),
                 expect_body: inner.text("expect_body").map(str::to_owned),
+                competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
-            _ => ProbeKind::Exec(ExecConfig { command: self.command(inner)? }),
+            _ => ProbeKind::Exec(ExecConfig {
+                command: self.command(inner)?,
+                competing_session_exit: inner
+                    .integer("competing_session_exit")
+                    .and_then(|status| u8::try_from(status).ok()),
+            }),
         };
         let slow_after = match inner.duration("slow_after") {
             Some(_) => Some(self.positive(inner, "slow_after")?),

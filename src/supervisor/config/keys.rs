@@ -244,14 +244,31 @@ static HTTP: Shape = Shape {
         key("headers", TextMap, Default("{}"), "Extra headers; their values are never logged"),
         key("expect_status", Statuses, Default("[200]"), "Statuses that are a success"),
         key("expect_body", Text, Optional, "Text that the body must contain"),
+        key(
+            "competing_session_status",
+            Statuses,
+            Default("[]"),
+            "Statuses that say that another session holds our login: no evidence about the path",
+        ),
         CA_FILE,
         SERVER_NAME,
         SLOW_AFTER,
     ],
 };
 
-static EXEC: Shape =
-    Shape { about: "Program", keys: &[key("command", Texts, Required, "Program and arguments; no shell"), SLOW_AFTER] };
+static EXEC: Shape = Shape {
+    about: "Program",
+    keys: &[
+        key("command", Texts, Required, "Program and arguments; no shell"),
+        key(
+            "competing_session_exit",
+            Integer { least: 1, most: 255 },
+            Optional,
+            "Exit status that says that another session holds our login: no evidence about the path",
+        ),
+        SLOW_AFTER,
+    ],
+};
 
 static FAILBACK: Shape = Shape {
     about: "How to return to the primary",

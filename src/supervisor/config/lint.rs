@@ -1,14 +1,16 @@
 //! What is legal but dangerous, and what the settings promise.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use hyper::Uri;
 
 use super::build::Builder;
 use super::read::Table;
-use super::{GroupConfig, ProbeKind};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind};
 use crate::engine::{Trigger, TriggerRule};
+use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 
 /// How long it takes from a fault to DOWN, by the settings alone: probes on schedule, phase unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,7 @@ impl GroupConfig {
 pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
+    authorities(builder, table, group);
     hooks(builder, table, group);
 }
 
@@ -102,6 +105,32 @@ fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
             addresses.push((name.clone(), address));
         }
     }
+}
+
+/// Authorities that expire soon, with the paths that trust the same file.
+fn authorities(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    let trusted: Vec<_> = group.endpoints.iter().map(ca_file).collect();
+    for (place, (one, file)) in table.tables("endpoint").iter().zip(&trusted).enumerate() {
+        let Some(file) = file else { continue };
+        let Some(left) = first_of_file(file).filter(|left| *left < SOON) else { continue };
+        let others = group.endpoints.iter().zip(&trusted).enumerate();
+        let others: Vec<_> = others
+            .filter(|(other, (_, trusts))| *other != place && **trusts == Some(*file))
+            .map(|(_, (endpoint, _))| &*endpoint.endpoint.name)
+            .collect();
+        let mut found = format!("ca_file {} has an authority that expires in {}", file.display(), in_words(left));
+        if !others.is_empty() {
+            found = format!("{found}, and {} trust it too: one expiry takes these paths together", others.join(", "));
+        }
+        builder.warning(one, "probe", found, format!("authorities that are valid for {} or more", in_words(SOON)));
+    }
+}
+
+fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
+    endpoint.probes.iter().find_map(|probe| match &probe.kind {
+        ProbeKind::Tls(tls) | ProbeKind::Http(HttpConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Tcp | ProbeKind::Exec(_) => None,
+    })
 }
 
 fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {

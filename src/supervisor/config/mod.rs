@@ -168,6 +168,8 @@ pub struct HttpConfig {
     pub expect_status: Vec<u16>,
     /// The body must contain this.
     pub expect_body: Option<String>,
+    /// These say that another session holds our login. Default none.
+    pub competing_session_status: Vec<u16>,
     /// TLS, for https.
     pub tls: TlsConfig,
 }
@@ -177,6 +179,8 @@ pub struct HttpConfig {
 pub struct ExecConfig {
     /// Program and arguments; no shell.
     pub command: Vec<String>,
+    /// This says that another session holds our login.
+    pub competing_session_exit: Option<u8>,
 }
 
 /// Whether a failback is done or only reported.

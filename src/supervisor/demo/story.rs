@@ -1,12 +1,15 @@
 //! The story: primary lost, back, lost again, oscillating, back, everything lost.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::broker::Mode;
 use super::{DemoError, Options, Stage};
+use crate::engine::Timestamp;
 use crate::supervisor::group::GroupStatus;
+use crate::supervisor::journal::{self, Body, ReadError, SwitchStage};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -19,17 +22,25 @@ pub struct Scene {
     pub group: Option<GroupStatus>,
 }
 
-/// How long one switch took, from the fault or the wish to open flow.
+/// How long each stage of one switch took, by the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchTimes {
     /// FAILOVER or FAILBACK, and the paths.
     pub what: String,
-    /// From the fault until flow was held.
+    /// From the fault, or from the recovery, until it was decided to leave the path.
     pub detect: Duration,
-    /// Until the new epoch.
+    /// Until the path that is left was fenced.
     pub fence: Duration,
-    /// Until flow was open.
-    pub reopen: Duration,
+    /// Until the transport was moved.
+    pub switch: Duration,
+    /// Until orders in flight were settled and flow was open.
+    pub reconcile: Duration,
+}
+
+/// What began a switch.
+struct Cause {
+    what: String,
+    at: Timestamp,
 }
 
 /// What it came to.
@@ -94,7 +105,7 @@ struct Play<'a, F> {
     audience: F,
     drawn: Instant,
     scenes: Vec<Scene>,
-    switches: Vec<SwitchTimes>,
+    causes: Vec<Cause>,
 }
 
 pub(super) async fn play(stage: Stage, options: Options, audience: impl Audience) -> Result<Summary, DemoError> {
@@ -106,40 +117,40 @@ pub(super) async fn play(stage: Stage, options: Options, audience: impl Audience
         audience,
         drawn: Instant::now(),
         scenes: Vec::new(),
-        switches: Vec::new(),
+        causes: Vec::new(),
     };
     play.acts(options).await?;
-    let (scenes, switches) = (play.scenes, play.switches);
-    stage.end(scenes, switches).await
+    let (scenes, causes) = (play.scenes, play.causes);
+    stage.end(scenes, &causes).await
 }
 
 impl<F: Audience> Play<'_, F> {
     async fn acts(&mut self, options: Options) -> Result<(), DemoError> {
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds / options.speed);
         self.until("order flow opens on east", |group| group.order_flow.starts_with("OPEN east")).await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("east dies: its port refuses connections").await;
         self.switch("FAILOVER east -> west", 0, Mode::Refuse, "OPEN west").await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("east is back; a failback waits for the cooldown and for three successes in a row").await;
         self.switch("FAILBACK west -> east", 0, Mode::Healthy, "OPEN east").await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("east hangs: it accepts connections and never answers").await;
         self.switch("FAILOVER east -> west", 0, Mode::Hang, "OPEN west").await?;
-        self.pause(seconds(1.0)).await;
+        self.pause(seconds(2.0)).await;
 
         self.say("east is back once more: one failback inside the window is all that is allowed").await;
         self.set(0, Mode::Healthy);
         self.until_answer("the flap limiter holds the failback back", "FLAP_SUPPRESSED").await?;
         self.say("FLAP_SUPPRESSED: the primary oscillates, flow stays on west").await;
-        self.pause(seconds(1.0)).await;
+        self.pause(seconds(2.0)).await;
 
         self.say("the window passes and east stays well").await;
         self.switch("FAILBACK west -> east", 0, Mode::Healthy, "OPEN east").await?;
-        self.pause(seconds(2.0)).await;
+        self.pause(seconds(3.0)).await;
 
         self.say("everything dies: east answers 500, west cuts connections, north breaks TLS").await;
         self.set(1, Mode::Cut);
@@ -150,7 +161,7 @@ impl<F: Audience> Play<'_, F> {
         self.until("trading halts", |group| group.order_flow == "HALT NO_TARGET_AVAILABLE").await?;
         self.until("the halt is confirmed by its hook", |group| group.halt_confirmed == Some(true)).await?;
         self.say("nowhere to go: trading is halted, and the halt hook confirmed it").await;
-        self.pause(seconds(1.0)).await;
+        self.pause(seconds(2.0)).await;
         Ok(())
     }
 
@@ -185,20 +196,11 @@ impl<F: Audience> Play<'_, F> {
     /// Changes how a front end behaves and times what follows.
     async fn switch(&mut self, what: &str, broker: usize, mode: Mode, then: &str) -> Result<(), DemoError> {
         let epoch = self.group().await.and_then(|group| group.epoch).unwrap_or(0);
-        let begun = Instant::now();
+        self.causes.push(Cause { what: what.to_owned(), at: self.stage.supervisor.now() });
         self.set(broker, mode);
         self.until(&format!("{what}: flow is held"), |group| !group.may_submit || group.epoch > Some(epoch)).await?;
-        let detect = begun.elapsed();
         self.until(&format!("{what}: fenced, a new epoch"), |group| group.epoch > Some(epoch)).await?;
-        let fence = begun.elapsed();
         self.until(&format!("{what}: reconciled, flow is open"), |group| group.order_flow.starts_with(then)).await?;
-        let reopen = begun.elapsed();
-        self.switches.push(SwitchTimes {
-            what: what.to_owned(),
-            detect,
-            fence: fence - detect,
-            reopen: reopen - fence,
-        });
         Ok(())
     }
 
@@ -241,11 +243,12 @@ impl<F: Audience> Play<'_, F> {
 }
 
 impl Stage {
-    async fn end(self, scenes: Vec<Scene>, switches: Vec<SwitchTimes>) -> Result<Summary, DemoError> {
+    async fn end(self, scenes: Vec<Scene>, causes: &[Cause]) -> Result<Summary, DemoError> {
         let Self { book, client, supervisor, folder, .. } = self;
         supervisor.stop("the story is over").await.map_err(|error| DemoError::Journal(error.to_string()))?;
-        let journal =
-            crate::supervisor::journal::verify(&folder.0.join("journal"), crate::supervisor::journal::follow_nothing);
+        let journal = folder.0.join("journal");
+        let switches = times(&journal, causes).map_err(|error| DemoError::Journal(error.to_string()))?;
+        let journal = journal::verify(&journal, journal::follow_nothing);
         let summary = client.look(|record| {
             let accepted = record.sent.len() - record.unknown().count();
             let unknown_taken = record.unknown().filter(|sent| book.has(sent.id)).count();
@@ -272,4 +275,31 @@ impl Stage {
         });
         Ok(summary)
     }
+}
+
+/// When each stage that followed from a cause was come to, by the journal.
+fn times(folder: &Path, causes: &[Cause]) -> Result<Vec<SwitchTimes>, ReadError> {
+    let mut stages = Vec::new();
+    journal::for_each(folder, |record, _| {
+        if let Body::Stage(stage) = &record.body {
+            stages.push((stage.stage, record.at));
+        }
+    })?;
+    let of = |Cause { what, at }: &Cause| {
+        let mut from = *at;
+        let mut rest = stages.iter().filter(|(_, reached)| *reached >= *at);
+        let mut took = |wanted: SwitchStage| {
+            let (_, reached) = rest.find(|(stage, _)| *stage == wanted)?;
+            let nanos = reached.nanos_since(std::mem::replace(&mut from, *reached));
+            Some(Duration::from_nanos(nanos))
+        };
+        Some(SwitchTimes {
+            what: what.clone(),
+            detect: took(SwitchStage::Decided)?,
+            fence: took(SwitchStage::Fenced)?,
+            switch: took(SwitchStage::Switched)?,
+            reconcile: took(SwitchStage::Open)?,
+        })
+    };
+    Ok(causes.iter().filter_map(of).collect())
 }

@@ -15,9 +15,10 @@ use crate::scenario::Verb;
 
 use super::super::config::{FailbackMode, GroupConfig};
 use super::super::hooks::{HookReport, HookRequest, Stage};
-use super::super::journal::{Follow, Peer};
+use super::super::journal::{Follow, Peer, StageRecord};
 use super::super::probes::Verdict;
 use super::DriverState;
+use super::certificates::Seen;
 use super::hooks::Lane;
 
 /// Failed switches in a row after which the group halts instead of trying once more.
@@ -184,6 +185,8 @@ pub enum Entry {
         /// How it ended.
         report: HookReport,
     },
+    /// A switch came this far.
+    Stage(Box<StageRecord>),
     /// A person's command.
     Command {
         /// What was asked.
@@ -249,6 +252,14 @@ impl Plan {
             Evaluation::Switchover(target) => Self::Switchover(target.clone()),
         }
     }
+
+    fn evaluation(&self) -> Evaluation {
+        match self {
+            Self::Failover => Evaluation::Failover,
+            Self::Failback => Evaluation::Failback,
+            Self::Switchover(target) => Evaluation::Switchover(target.clone()),
+        }
+    }
 }
 
 /// The decision loop. See the [module](super).
@@ -270,8 +281,12 @@ pub struct Core {
     /// Endpoints without a result since the start: nothing is evaluated before all have one.
     pub(super) awaited: Vec<EndpointId>,
     pub(super) lane: Lane,
+    /// Certificates that probes saw.
+    pub(super) certificates: Vec<Seen>,
     pub(super) last_reason: Reason,
     held_since: Option<Timestamp>,
+    /// For how long it had been held before this loop began.
+    held_before: Duration,
     last_answer: [Option<Outcome>; 2],
     failback_possible: bool,
     last_evidence: Option<Timestamp>,
@@ -297,8 +312,10 @@ impl Core {
             left,
             awaited,
             lane: Lane::default(),
+            certificates: Vec::new(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
+            held_before: Duration::ZERO,
             last_answer: [None, None],
             failback_possible: false,
             last_evidence: Some(now),
@@ -320,6 +337,13 @@ impl Core {
         Self { dry_run: true, ..self }
     }
 
+    /// Order flow had been held for so long when it was last seen: a supervisor that crashes again and again makes no
+    /// hold longer than `max_hold`.
+    #[must_use]
+    pub fn held_for(self, before: Duration) -> Self {
+        Self { held_before: if self.held_since.is_some() { before } else { Duration::ZERO }, ..self }
+    }
+
     /// The engine, to look at.
     #[must_use]
     pub fn engine(&self) -> &Engine {
@@ -330,6 +354,12 @@ impl Core {
     #[must_use]
     pub fn config(&self) -> &GroupConfig {
         &self.config
+    }
+
+    /// Whether there has been no evidence on the active path for longer than `no_evidence_alarm`.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.silent
     }
 
     /// What the last failback evaluation answered.
@@ -367,7 +397,7 @@ impl Core {
         let after = |since: Timestamp, span: Duration| {
             Timestamp::from_nanos(since.as_nanos().saturating_add(Timestamp::from_elapsed(span).as_nanos()))
         };
-        let hold = self.held_since.map(|since| after(since, self.config.max_hold));
+        let hold = self.held_since.map(|since| after(since, self.config.max_hold.saturating_sub(self.held_before)));
         let silence = self.last_evidence.filter(|_| !self.silent).map(|at| after(at, self.config.no_evidence_alarm));
         let retry = self.lane.next_retry();
         // What was due at the last event was done then, or waits for something else than time.
@@ -379,7 +409,10 @@ impl Core {
         let first = !self.awaited.is_empty();
         self.awaited.retain(|id| *id != endpoint);
         let result = match verdict {
-            Verdict::Success(_) => ProbeResult::Success,
+            Verdict::Success(evidence) => {
+                self.see_certificate(now, endpoint, evidence.certificate_expires_in, effects);
+                ProbeResult::Success
+            }
             Verdict::PathFault { fault, text } => ProbeResult::Failure(format!("{fault:?}: {text}").into()),
             Verdict::NoEvidence { cause, text, .. } => {
                 let name = self.name(endpoint);
@@ -475,6 +508,7 @@ impl Core {
         let before = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
         let halt_before = self.halt_code();
         if self.would_switch(now, &input) {
+            self.say_stages(now, effects);
             self.undecided.push(self.engine.clone());
         }
         let asks = match &input {
@@ -562,6 +596,9 @@ impl Core {
         use crate::engine::HoldReason::{Reconciling, Switching};
         let held = matches!(self.engine.order_flow(), OrderFlow::Hold { reason: Reconciling | Switching });
         self.held_since = if held { self.held_since.or(Some(now)) } else { None };
+        if !held {
+            self.held_before = Duration::ZERO;
+        }
     }
 
     fn all_fail(&self) -> bool {
@@ -580,6 +617,7 @@ impl Core {
             }
             return;
         }
+        self.say_stages(now, effects);
         if !self.dry_run {
             if let (FenceClaim::Epoch(epoch), false) = (self.claim(now), self.engine.is_spent()) {
                 // A person fenced it: whatever its probes say, it cannot be presumed able to trade.
@@ -595,6 +633,7 @@ impl Core {
                 self.evaluate(now, effects);
             }
         }
+        self.say_stages(now, effects);
         if !self.is_paused() {
             self.next_hook(now, effects);
         }
@@ -646,7 +685,7 @@ impl Core {
     }
 
     fn expire_hold(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let limit = Timestamp::from_elapsed(self.config.max_hold).as_nanos();
+        let limit = Timestamp::from_elapsed(self.config.max_hold.saturating_sub(self.held_before)).as_nanos();
         if self.held_since.is_none_or(|since| now.nanos_since(since) < limit) {
             return;
         }
@@ -661,6 +700,11 @@ impl Core {
         let Ok(decision) = self.decide(now, Evaluation::Failover, claim, effects) else { return };
         match decision.outcome {
             FailoverOutcome::FenceRequired(_) => self.leave(now, effects),
+            FailoverOutcome::NoAction if self.is_to_be_begun() => {
+                // A crash came between the decision and the fence.
+                let plan = self.memory.plan.as_ref().map_or(Evaluation::Failover, Plan::evaluation);
+                self.start(now, plan, effects);
+            }
             FailoverOutcome::NoAction if self.engine.permits(crate::engine::OrderAction::Submit) => {
                 self.fail_back(now, effects);
             }
@@ -668,12 +712,17 @@ impl Core {
         }
     }
 
+    /// Whether a move that is not forced was decided, and the hook that must fence the path was not begun.
+    fn is_to_be_begun(&self) -> bool {
+        let is_planned = self.memory.plan.as_ref().is_some_and(|plan| *plan != Plan::Failover);
+        is_planned && !self.engine.is_spent() && !self.config.hooks.fence.is_empty()
+    }
+
     /// A fence of the present epoch is confirmed: complete what it was begun for. False if that cannot be done.
     fn complete(&mut self, now: Timestamp, claim: FenceClaim, effects: &mut Vec<Effect>) -> bool {
         let evaluation = match &self.memory.plan {
-            Some(Plan::Failback) => Evaluation::Failback,
-            Some(Plan::Switchover(target)) => Evaluation::Switchover(target.clone()),
             Some(Plan::Failover) | None => return false,
+            Some(plan) => plan.evaluation(),
         };
         // If the target was lost meanwhile, the plan is a failover from now on: the spent epoch must be left all the same.
         self.decide(now, evaluation, claim, effects).is_ok_and(|decision| decision.event().is_some())
@@ -801,20 +850,4 @@ impl Outcome {
 
 pub(super) fn note(effects: &mut Vec<Effect>, code: &'static str, text: String) {
     effects.push(Effect::Record { entry: Entry::Note { code, text }, durable: false });
-}
-
-/// Order flow in words.
-#[must_use]
-pub fn flow_text(engine: &Engine) -> String {
-    match engine.order_flow() {
-        OrderFlow::Open { endpoint, epoch } => {
-            let name = engine.endpoint(endpoint).map_or("?", |endpoint| &endpoint.name);
-            format!("OPEN {name} #{epoch}")
-        }
-        OrderFlow::Hold { reason } => format!("HOLD {}", reason.name()),
-        OrderFlow::Halt { .. } => {
-            let code = engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code);
-            format!("HALT {code}")
-        }
-    }
 }

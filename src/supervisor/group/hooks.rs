@@ -6,7 +6,8 @@ use crate::engine::{Epoch, HoldReason, Input, OrderFlow, Timestamp};
 
 use super::super::config::{CancelOnDisconnect, Hook};
 use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use super::core::{Core, Effect, Entry, Plan, flow_text, note};
+use super::super::journal::flow_text;
+use super::core::{Core, Effect, Entry, note};
 
 /// The first wait before a failed hook is tried again; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -164,16 +165,10 @@ impl Core {
         let active = self.engine.active();
         let endpoint = active.and_then(|id| self.engine.endpoint(id));
         let left = self.left.map(|id| self.name(id));
-        let target = match (stage, &self.memory.plan) {
-            (Stage::Fence, Some(Plan::Switchover(target))) => Some(target.clone()),
-            (Stage::Fence, Some(Plan::Failback)) => self
-                .engine
-                .endpoints()
-                .find(|(_, endpoint)| endpoint.primary)
-                .map(|(_, endpoint)| endpoint.name.clone()),
-            (Stage::Fence, _) => self.engine.eligible_targets(now).next().map(|id| self.name(id)),
-            (Stage::Switch | Stage::Reconcile, _) => left,
-            _ => None,
+        let target = match stage {
+            Stage::Fence => self.plan_target(now),
+            Stage::Switch | Stage::Reconcile => left,
+            Stage::Halt | Stage::Flow => None,
         };
         let detail = match stage {
             Stage::Reconcile => {

@@ -12,6 +12,7 @@ use super::super::journal::{
 };
 use super::DriverState;
 use super::core::{Command, Entry, HALT_BEGINS, Outcome, Plan, Proof};
+use super::stages::Reached;
 use super::task::Ledger;
 
 impl Ledger for JournalHandle {
@@ -45,6 +46,7 @@ impl Entry {
                 epoch: *epoch,
                 report: report.clone(),
             })),
+            Self::Stage(stage) => Body::Stage(stage.clone()),
             Self::Command { command, caller, refused } => Body::Command(CommandRecord {
                 peer: *caller,
                 command: serde_json::to_value(command).unwrap_or_default(),
@@ -89,6 +91,7 @@ impl Follow for DriverState {
                 }
             }
             Body::Input { verb: Verb::Input(input), answer } => self.fold_input(input, &answer.outcome),
+            Body::Stage(stage) => self.stage = Reached { stage: stage.stage, epoch: stage.epoch },
             _ => {}
         }
     }
@@ -157,6 +160,12 @@ impl DriverState {
             // Why a path is left is settled once its epoch is spent.
             Input::Evaluate(evaluation, _) if outcome == "FENCE_REQUIRED" && !(self.spent && self.plan.is_some()) => {
                 self.plan = Some(Plan::of(evaluation));
+            }
+            // What was decided has become impossible before anything was begun.
+            Input::Evaluate(evaluation @ (Evaluation::Failback | Evaluation::Switchover(_)), FenceClaim::None)
+                if !self.spent && outcome != "FENCE_REQUIRED" =>
+            {
+                self.plan = self.plan.take().filter(|plan| *plan != Plan::of(evaluation));
             }
             // The path is well again, and nothing was begun: nobody needs to leave it.
             Input::Evaluate(Evaluation::Failover, _) if outcome == "NO_ACTION" && !self.spent => {

@@ -3,18 +3,21 @@
 //! [`core`] decides, without I/O or clock: events go in, effects come out in the order in which they must happen
 //! (a record before the effect that it announces). [`task`] carries them out.
 
+mod certificates;
 pub mod core;
 mod hooks;
 mod ledger;
 mod persist;
 #[cfg(test)]
 mod properties;
+mod stages;
 mod status;
 pub mod task;
 #[cfg(test)]
 mod tests;
 
-pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof, flow_text};
+pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
 pub(super) use persist::plain;
 pub use persist::{DriverState, first_start};
+pub use stages::Reached;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

@@ -10,6 +10,7 @@ use crate::engine::{
 use super::super::config::{EndpointConfig, GroupConfig, redacted};
 use super::super::hooks::Stage;
 use super::core::{Core, Plan, Proof};
+use super::stages::Reached;
 
 /// What the records say of a group beside its engine, and the only memory of its loop that outlives it: the loop changes
 /// it by nothing but [`Follow::fold`](super::super::journal::Follow::fold) of what it writes down, so that what is read
@@ -37,6 +38,8 @@ pub struct DriverState {
     pub halt_told: bool,
     /// The hook that has started and not ended, with its epoch.
     pub running: Option<(Stage, u64)>,
+    /// The stage of a switch that was written down last.
+    pub stage: Reached,
     /// Hooks of an earlier run that had started and whose ends are not known: a person decides.
     pub unknown_hooks: Vec<(Stage, u64)>,
 }

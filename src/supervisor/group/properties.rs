@@ -12,16 +12,16 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use crate::engine::{
-    Engine, FailoverOutcome, HaltCode, HaltOrder, Input, OrderFlow, Output, Policy, PolicySettings, RestartKind,
+    Engine, Epoch, FailoverOutcome, HaltCode, HaltOrder, Input, OrderFlow, Output, Policy, PolicySettings, RestartKind,
     ResumeAfterHalt, SwitchKind, Timestamp,
 };
 use crate::scenario::Verb;
 use crate::supervisor::config::{FailbackMode, GroupConfig};
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::Follow;
+use crate::supervisor::journal::{Follow, StageRecord, SwitchStage, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
-use super::core::{Plan, flow_text};
+use super::core::Plan;
 use super::tests::{config, hook};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome};
 
@@ -206,10 +206,56 @@ impl Disk {
             Entry::Command { command: Command::ConfirmFence { epoch }, refused: None, .. } => {
                 *self.fenced.entry(*epoch).or_default() += 1;
             }
+            Entry::HookStart { request, .. } => self.stage_before(request)?,
+            Entry::Stage(record) => self.stage(record)?,
             _ => {}
         }
         self.memory.fold(&entry.to_body());
         self.last = Some(entry.clone());
+        Ok(())
+    }
+
+    /// A hook that moves something starts only after the record of the stage that leads to it.
+    fn stage_before(&self, request: &HookRequest) -> Result<(), TestCaseError> {
+        let last = (self.memory.stage.stage, self.memory.stage.epoch);
+        let (present, before) = (request.epoch, request.epoch.saturating_sub(1));
+        let leads = match request.stage {
+            Stage::Fence => last == (SwitchStage::Decided, present),
+            Stage::Switch => matches!(last, (SwitchStage::Decided | SwitchStage::Fenced, epoch) if epoch == before),
+            _ => true,
+        };
+        prop_assert!(leads, "{request:?} starts after {last:?}");
+        Ok(())
+    }
+
+    /// Stages come in their order, and say what is so.
+    fn stage(&self, record: &StageRecord) -> Result<(), TestCaseError> {
+        use SwitchStage::{Abandoned, Decided, Failed, Fenced, Open, Reconciled, Switched};
+        let last = self.memory.stage.stage;
+        let follows = match record.stage {
+            Decided => last != Decided,
+            Fenced => last == Decided,
+            Switched | Failed => matches!(last, Decided | Fenced),
+            Reconciled => last == Switched,
+            Open => matches!(last, Switched | Reconciled),
+            Abandoned => last == Decided,
+        };
+        prop_assert!(follows, "{record:?} after {last:?}");
+        let epoch = self.engine.epoch().map_or(0, Epoch::get);
+        match record.stage {
+            Open => {
+                let flow = self.engine.order_flow();
+                let is_open = matches!(flow, OrderFlow::Open { epoch, .. } if epoch.get() == record.epoch);
+                prop_assert!(is_open, "{record:?} at {flow:?}");
+            }
+            Fenced => {
+                prop_assert!(self.fenced.contains_key(&record.epoch), "{record:?} without a proof");
+                prop_assert!(record.fence.as_ref().is_some_and(|fence| fence.epoch == record.epoch));
+            }
+            Switched => prop_assert!(record.epoch == epoch && !self.memory.spent),
+            Failed => prop_assert!(record.epoch < epoch || self.memory.spent && !self.memory.carried),
+            _ => {}
+        }
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::engine::{HistoryEntry, OrderAction, Timestamp};
 
 use super::super::config::{GroupConfig, redacted};
-use super::core::{Plan, Proof, flow_text};
+use super::super::journal::flow_text;
+use super::core::{Plan, Proof};
 use super::{Core, DriverState};
 
 /// A group's state at one moment.
@@ -37,6 +38,8 @@ pub struct GroupStatus {
     pub carried: bool,
     /// What the last failback evaluation answered, such as `COOLDOWN_ACTIVE`.
     pub failback_answer: Option<String>,
+    /// Whether there has been no evidence on the active path for longer than `no_evidence_alarm`.
+    pub active_silent: bool,
     /// What waits for a person.
     pub waits_for: Option<String>,
     /// Where flow could go, best first.
@@ -87,6 +90,8 @@ pub struct EndpointStatus {
     pub health_age: Option<f64>,
     /// Whether that is within `max_health_age`.
     pub fresh: bool,
+    /// Seconds until the certificate that its latest success saw expires; null if it saw none.
+    pub certificate_expires_in: Option<f64>,
     /// Whether it is in maintenance.
     pub maintenance: bool,
     /// Why the last result was a failure.
@@ -116,6 +121,7 @@ impl GroupStatus {
             proof,
             carried,
             failback_answer: core.failback_answer().map(str::to_owned),
+            active_silent: core.is_silent(),
             waits_for: None,
             eligible_targets: engine.eligible_targets(now).map(|id| core.name(id)).collect(),
             operator_placed: engine.is_operator_placed(),
@@ -201,6 +207,7 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
             consecutive_successes: health.consecutive_successes(),
             health_age: health.age(now).map(|nanos| std::time::Duration::from_nanos(nanos).as_secs_f64()),
             fresh,
+            certificate_expires_in: core.certificate_left(now, &endpoint.name).map(|left| left.as_secs_f64()),
             maintenance,
             last_probe_error: health.last_probe_error().map(str::to_owned),
             unusable,

@@ -6,15 +6,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
-use crate::engine::{Reason, Timestamp};
+use crate::engine::{Epoch, Input, ProbeResult, Reason, Timestamp};
 use crate::manager::Clock;
 use crate::path::{self, Path, PathPublisher, PathReader};
+use crate::scenario::Verb;
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
-use super::super::journal::Peer;
+use super::super::journal::{Peer, StageRecord, flow_text};
 use super::status::GroupStatus;
-use super::{Command, Core, Effect, Entry, Event, Outcome, flow_text};
+use super::{Command, Core, Effect, Entry, Event, Outcome};
 
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;
@@ -109,6 +110,7 @@ pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle 
         running: HashMap::new(),
         journal_failed: false,
         group: name.clone(),
+        states: HashMap::new(),
     };
     tokio::spawn(task.run(messages, ends));
     GroupHandle { name, inbox, reader }
@@ -124,6 +126,8 @@ struct Task<L> {
     running: HashMap<u64, Option<oneshot::Sender<()>>>,
     journal_failed: bool,
     group: String,
+    /// The state that was last logged, by endpoint.
+    states: HashMap<String, &'static str>,
 }
 
 impl<L: Ledger> Task<L> {
@@ -263,11 +267,40 @@ impl<L: Ledger> Task<L> {
         }
     }
 
-    fn log(&self, entry: &Entry) {
+    /// Says that an endpoint is in another state now, and nothing of each result that changes none.
+    fn log_health(&mut self, endpoint: &str, state: &'static str, result: &ProbeResult) {
+        if self.states.get(endpoint) == Some(&state) {
+            return;
+        }
+        let before = self.states.insert(endpoint.to_owned(), state).unwrap_or("UNKNOWN");
+        let group = &*self.group;
+        match result {
+            ProbeResult::Failure(error) => warn!(group, endpoint, from = before, to = state, %error, "health"),
+            ProbeResult::Success => info!(group, endpoint, from = before, to = state, "health"),
+        }
+    }
+
+    fn log(&mut self, entry: &Entry) {
         let group = &*self.group;
         match entry {
-            Entry::Input { answer: Outcome::Probed(_), .. } => {}
-            Entry::Input { verb, answer } => info!(group, input = verb.name(), ?answer, "input"),
+            Entry::Input { verb: Verb::Input(Input::Probe { endpoint, result }), answer: Outcome::Probed(state) } => {
+                self.log_health(endpoint, state, result);
+            }
+            Entry::Input { verb, answer } => {
+                if matches!(verb, Verb::Restart(_)) {
+                    self.states.clear();
+                }
+                let engine = self.core.engine();
+                let endpoint = engine.active().and_then(|id| engine.endpoint(id)).map_or("", |active| &active.name);
+                let epoch = engine.epoch().map_or(0, Epoch::get);
+                let (outcome, reason) = match answer {
+                    Outcome::Decided(outcome, reason) => (*outcome, *reason),
+                    Outcome::Refused(code) => ("REFUSED", *code),
+                    Outcome::Probed(state) => (*state, ""),
+                    Outcome::Taken => ("TAKEN", ""),
+                };
+                info!(group, input = verb.name(), endpoint, epoch, outcome, reason, "input");
+            }
             Entry::HookStart { ticket, level, request } => {
                 let HookRequest { stage, endpoint, epoch, .. } = request;
                 warn!(group, ticket, level, ?stage, endpoint, epoch, "hook started");
@@ -280,6 +313,10 @@ impl<L: Ledger> Task<L> {
                     }
                     _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
                 }
+            }
+            Entry::Stage(record) => {
+                let StageRecord { stage, from, to, epoch, .. } = &**record;
+                info!(group, stage = stage.name(), from, to, epoch, "switch");
             }
             Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
             Entry::Note { code, text } => warn!(group, code, text, "note"),

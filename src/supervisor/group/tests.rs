@@ -8,11 +8,10 @@ use crate::supervisor::config::{
     Probing, Require,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::Follow;
+use crate::supervisor::journal::{Follow, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
-use super::core::flow_text;
-use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, first_start};
+use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -175,6 +174,18 @@ impl World {
         self.running.as_ref().map(|(_, request)| request.stage)
     }
 
+    /// The stages of switches, as the journal has them, each with the kind of the record that follows it.
+    fn stages(&self) -> Vec<String> {
+        let words = |entry: &Entry| match entry {
+            Entry::Stage(record) => {
+                let by = record.fence.as_ref().map_or_else(String::new, |fence| format!(" by {}", fence.by));
+                Some(format!("{} {} -> {:?} #{}{by}", record.stage.name(), record.from, record.to, record.epoch))
+            }
+            _ => None,
+        };
+        self.records.iter().filter_map(words).collect()
+    }
+
     fn noted(&self, wanted: &str) -> bool {
         self.records.iter().any(|entry| matches!(entry, Entry::Note { code, .. } if *code == wanted))
     }
@@ -200,6 +211,45 @@ fn a_failover_is_decided_fenced_switched_reconciled_and_opened() {
     assert_eq!(world.published, "HOLD RECONCILING");
     world.end_hook(Stage::Reconcile, HookResult::Ok);
     assert_eq!((world.stage(), &*world.published), (None, "OPEN west #2"));
+    assert_eq!(
+        world.stages(),
+        [
+            "decided east -> Some(\"west\") #1",
+            "fenced east -> Some(\"west\") #1 by fence hook 0",
+            "switched east -> Some(\"west\") #2",
+            "reconciled east -> Some(\"west\") #2",
+            "open east -> Some(\"west\") #2",
+        ]
+    );
+}
+
+#[test]
+fn the_stages_of_a_switch_that_failed_and_of_one_that_needs_no_fence_are_written_down() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Exit(1));
+    assert_eq!(
+        world.stages()[2..],
+        ["failed east -> Some(\"west\") #2", "decided west -> Some(\"north\") #2"],
+        "the path whose transport could not be moved is fenced and left in turn"
+    );
+    let settings = PolicySettings { require_fence: false, failure_threshold: 2, ..PolicySettings::default() };
+    let mut world = World::new(config(|config| {
+        config.policy = Policy::new(settings.clone()).unwrap();
+        config.hooks = Hooks::default();
+    }));
+    world.rounds(&["+++", "x++", "x++"]);
+    assert!(world.command(Command::ConfirmReconciled { epoch: 2 }).is_ok());
+    let stages: Vec<_> = world.stages().into_iter().map(|stage| stage.replace(" east -> Some(\"west\")", "")).collect();
+    assert_eq!(stages, ["decided #1", "switched #2", "reconciled #2", "open #2"]);
+}
+
+#[test]
+fn a_path_that_is_well_again_before_it_was_fenced_is_a_switch_abandoned() {
+    let mut world = World::new(config(|config| config.hooks.fence.clear()));
+    world.rounds(&["+++", "x++", "x++", "+++"]);
+    assert_eq!(world.stages(), ["decided east -> Some(\"west\") #1", "abandoned east -> Some(\"west\") #1"]);
 }
 
 #[test]
@@ -272,6 +322,80 @@ fn a_hold_that_lasts_too_long_becomes_a_halt_and_retries_go_on() {
     world.end_hook(Stage::Halt, HookResult::Ok);
     world.rounds(&["x++", "x++"]);
     assert_eq!(world.stage(), Some(Stage::Fence));
+}
+
+#[test]
+fn a_switchover_that_was_decided_before_a_crash_is_begun_after_it_if_it_is_still_possible() {
+    let begun = World::new(config(|_| {}));
+    let decided = DriverState { plan: Some(Plan::Switchover("west".to_owned())), ..DriverState::new() };
+    for (round, stage, plan) in [("+++", Some(Stage::Fence), decided.plan.clone()), ("+x+", None, None)] {
+        let mut world = World::of(config(|_| {}), begun.core.engine().clone(), decided.clone());
+        world.round(round);
+        assert_eq!((world.stage(), &world.core.state().plan), (stage, &plan), "{round}");
+    }
+}
+
+#[test]
+fn of_two_switchovers_that_wait_for_a_fence_the_later_one_is_carried_out() {
+    let mut world = World::new(config(|config| config.hooks.fence.clear()));
+    world.rounds(&["+++"]);
+    for target in ["west", "north"] {
+        assert_eq!(world.command(Command::Switchover { target: target.to_owned() }).as_deref(), Ok("FENCE_REQUIRED"));
+    }
+    assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
+    assert_eq!(world.core.engine().active().map(|id| world.core.name(id)).as_deref(), Some("north"));
+}
+
+#[test]
+fn a_certificate_that_expires_soon_is_said_once_with_those_that_expire_together() {
+    let mut world = World::new(config(|_| {}));
+    let day = Duration::from_secs(86_400);
+    let mut succeed = |endpoint: usize, left: Duration| {
+        let endpoint = world.core.engine().endpoints().nth(endpoint).unwrap().0;
+        let evidence = Evidence { latency: Duration::ZERO, certificate_expires_in: Some(left) };
+        world.records.clear();
+        world.event(Event::Slot(Observed { endpoint, verdict: Verdict::Success(evidence) }));
+        let text = |entry: &Entry| match entry {
+            Entry::Note { code: "CERTIFICATE_EXPIRES", text } => Some(text.clone()),
+            _ => None,
+        };
+        world.records.iter().find_map(text)
+    };
+    assert_eq!(succeed(0, 15 * day), None);
+    assert_eq!(succeed(1, 400 * day), None);
+    assert_eq!(succeed(0, 10 * day).as_deref(), Some("the certificate of east expires in 10 days"));
+    assert_eq!(succeed(0, 9 * day), None);
+    let west = succeed(1, 9 * day).unwrap();
+    assert!(west.contains("and so does that of east"), "{west}");
+    assert_eq!(succeed(0, 400 * day), None);
+    assert!(succeed(0, 10 * day).is_some(), "after a renewal it is said anew");
+}
+
+#[test]
+fn a_hold_goes_on_across_restarts_and_a_halt_ends_it() {
+    let begun = World::new(config(|_| {}));
+    let held = |before: u64| {
+        let mut world = World::of(config(|_| {}), begun.core.engine().clone(), DriverState::new());
+        world.rounds(&["+++", "x++", "x++"]);
+        let engine = world.core.engine().clone();
+        let mut world = World::of(config(|_| {}), engine, world.core.state().clone());
+        world.core = world.core.held_for(Duration::from_secs(before));
+        world
+    };
+    let mut world = held(299);
+    world.wait(0);
+    assert_eq!(world.core.next_deadline(), Some(Timestamp::from_nanos(SECOND)));
+    world.now = SECOND - 1;
+    world.event(Event::Deadline);
+    assert_eq!(world.published, "HOLD SWITCHING");
+    world.now = SECOND;
+    world.event(Event::Deadline);
+    assert_eq!(world.published, "HALT HOLD_EXPIRED");
+    // What is not held has been held for no time.
+    let mut open = World::of(config(|_| {}), begun.core.engine().clone(), DriverState::new());
+    open.core = open.core.held_for(Duration::from_secs(299));
+    open.rounds(&["+++", "x++", "x++", "x++"]);
+    assert_eq!(open.published, "HOLD SWITCHING");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::record::{
-    AgedProof, Answer, Body, Checkpoint, ConfigRecord, FenceProof, HealthRecord, HookStartRecord, OpenHook, OpenSwitch,
-    Record, Seconds, SegmentRecord, Seq, StageRecord, TriggerRecord, flow_text,
+    AgedHold, AgedProof, Answer, Body, Checkpoint, ConfigRecord, FenceProof, HealthRecord, HookStartRecord, OpenHook,
+    OpenSwitch, Record, Seconds, SegmentRecord, Seq, StageRecord, TriggerRecord, flow_text,
 };
 use crate::engine::{
     EndpointId, EndpointState, Engine, Evidence, FailoverOutcome, Health, HoldReason, Input, OrderFlow, Output, Policy,
@@ -98,8 +98,8 @@ pub(super) struct Group {
     switch: Option<OpenSwitch>,
     fence: Option<(FenceProof, Aged)>,
     halt_confirmed: bool,
-    /// Number of the record from which order flow has been held for a switch.
-    held: Option<Seq>,
+    /// Number of the record from which order flow has been held for a switch, and for how long that is.
+    held: Option<(Seq, Aged)>,
     driver: Box<dyn Follow>,
 }
 
@@ -148,7 +148,7 @@ impl Mirror {
     pub(super) fn oldest_open(&self) -> Option<Seq> {
         let opens = self.groups.values().flat_map(|group| {
             let hooks = group.hooks.iter().map(|hook| hook.seq);
-            hooks.chain(group.switch.as_ref().map(|switch| switch.seq)).chain(group.held)
+            hooks.chain(group.switch.as_ref().map(|switch| switch.seq)).chain(group.held.map(|(seq, _)| seq))
         });
         opens.min()
     }
@@ -310,10 +310,16 @@ impl Group {
         if let State::Live(engine) = &self.state {
             self.state = State::Dormant(Box::new(engine.snapshot(self.at)));
         }
-        if let Some((_, age)) = &mut self.fence {
-            *age = Aged { carried: age.age(self.at), since: Timestamp::ZERO };
-        }
+        self.go_on_from(Timestamp::ZERO);
         self.at = Timestamp::ZERO;
+    }
+
+    /// Ages go on from `start`, the beginning of another run: the time between two counts as none.
+    fn go_on_from(&mut self, start: Timestamp) {
+        let ages = [self.fence.as_mut().map(|(_, age)| age), self.held.as_mut().map(|(_, age)| age)];
+        for age in ages.into_iter().flatten() {
+            *age = Aged { carried: age.age(self.at), since: start };
+        }
     }
 
     pub(super) const fn policy(&self) -> &Policy {
@@ -341,6 +347,10 @@ impl Group {
         Some(AgedProof { proof: proof.clone(), age: Seconds(age.age(self.at)) })
     }
 
+    pub(super) fn held(&self) -> Option<AgedHold> {
+        self.held.map(|(seq, age)| AgedHold { seq, age: Seconds(age.age(self.at)) })
+    }
+
     pub(super) const fn halt_confirmed(&self) -> bool {
         self.halt_confirmed
     }
@@ -356,13 +366,11 @@ impl Group {
                 let engine =
                     Engine::restore(self.policy.clone(), checkpoint.snapshot.clone(), at, RestartKind::Monitor);
                 self.state = State::Live(Box::new(engine.map_err(|error| error.to_string())?));
-                if let Some((_, age)) = &mut self.fence {
-                    *age = Aged { carried: age.age(self.at), since: at };
-                }
+                self.go_on_from(at);
                 if let Some(saved) = &checkpoint.driver {
                     self.driver.load(saved)?;
                 }
-                self.hold(seq);
+                self.hold(seq, at);
             }
             Body::Input { verb, answer } => return self.input(seq, at, verb, answer).map(Some),
             Body::HookStart(start) => {
@@ -431,12 +439,12 @@ impl Group {
         if matches!(verb, Verb::Input(Input::Halt(_))) || answer.flow.as_deref().is_some_and(is_halt) {
             self.halt_confirmed = false;
         }
-        self.hold(seq);
+        self.hold(seq, at);
         Ok(answer)
     }
 
     /// Keeps since when order flow is held for a switch.
-    fn hold(&mut self, seq: Seq) {
+    fn hold(&mut self, seq: Seq, at: Timestamp) {
         let held = match &self.state {
             State::Live(engine) => matches!(
                 engine.order_flow(),
@@ -446,7 +454,8 @@ impl Group {
                 matches!(snapshot.order_flow, SnapshotFlow::Switching | SnapshotFlow::Reconciling)
             }
         };
-        self.held = if held { self.held.or(Some(seq)) } else { None };
+        let begins = (seq, Aged { carried: 0, since: at });
+        self.held = if held { self.held.or(Some(begins)) } else { None };
     }
 
     fn stage_reached(&mut self, seq: Seq, at: Timestamp, stage: &StageRecord) {
@@ -475,7 +484,7 @@ impl Group {
             switch: self.switch.clone(),
             fence: self.fence(),
             halt_confirmed: self.halt_confirmed,
-            held: self.held,
+            held: self.held(),
             dormant: matches!(self.state, State::Dormant(_)),
             driver: (!driver.is_null()).then_some(driver),
         }
@@ -494,7 +503,7 @@ impl Group {
         self.switch.clone_from(switch);
         self.fence = fence.as_ref().map(|fence| (fence.proof.clone(), Aged { carried: fence.age.0, since: at }));
         self.halt_confirmed = *halt_confirmed;
-        self.held = *held;
+        self.held = held.map(|held| (held.seq, Aged { carried: held.age.0, since: at }));
         driver.as_ref().map_or(Ok(()), |saved| self.driver.load(saved))
     }
 }

@@ -73,9 +73,9 @@ pub use export::{Exported, export};
 pub use mirror::{Follow, MakeFollow, follow_nothing};
 pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Torn, for_each, recover, verify};
 pub use record::{
-    AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof, HealthRecord,
-    HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds, SegmentRecord, Seq,
-    StageRecord, StartRecord, StopRecord, Switch, SwitchStage, TriggerRecord,
+    AgedHold, AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof,
+    HealthRecord, HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds,
+    SegmentRecord, Seq, StageRecord, StartRecord, StopRecord, Switch, SwitchStage, TriggerRecord, flow_text,
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -294,6 +295,8 @@ pub struct RecoveredGroup {
     pub stage: Option<StageRecord>,
     /// The last fence that was proved, and its age as of the group's last record.
     pub fence: Option<AgedProof>,
+    /// For how long order flow had been held for a switch, as of the group's last record.
+    pub held_for: Duration,
     /// Whether a halt hook confirmed the present halt.
     pub halt_confirmed: bool,
     /// What the caller kept ([`Follow`](super::Follow)); null if nothing.
@@ -309,6 +312,7 @@ impl RecoveredGroup {
             pending: group.hooks().cloned().collect(),
             stage: group.stage().cloned(),
             fence: group.fence(),
+            held_for: Duration::from_nanos(group.held().map_or(0, |held| held.age.0)),
             halt_confirmed: group.halt_confirmed(),
             driver: group.driver(),
         }

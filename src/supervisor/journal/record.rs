@@ -181,9 +181,9 @@ pub struct Checkpoint {
     /// Whether a halt hook confirmed the present halt.
     #[serde(default, skip_serializing_if = "is_false")]
     pub halt_confirmed: bool,
-    /// Number of the record since which order flow has been held for a switch.
+    /// Since when order flow has been held for a switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<Seq>,
+    pub held: Option<AgedHold>,
     /// The group takes no part in this run: its state is kept as it was left.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dormant: bool,
@@ -293,6 +293,16 @@ pub struct AgedProof {
     /// The proof.
     pub proof: FenceProof,
     /// Its age.
+    pub age: Seconds,
+}
+
+/// Since when order flow has been held for a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgedHold {
+    /// Number of the record that began it.
+    pub seq: Seq,
+    /// How long ago that was; time while no supervisor ran counts as none.
     pub age: Seconds,
 }
 
@@ -578,8 +588,9 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Order flow as a record has it.
-pub(super) fn flow_text(engine: &Engine) -> String {
+/// Order flow in words, as records, status and screens have it: `OPEN east #1`, `HOLD SWITCHING`, `HALT OPERATOR`.
+#[must_use]
+pub fn flow_text(engine: &Engine) -> String {
     match engine.order_flow() {
         OrderFlow::Open { endpoint, epoch } => {
             let name = engine.endpoint(endpoint).map_or("?", |endpoint| &endpoint.name);

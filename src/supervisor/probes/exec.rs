@@ -14,8 +14,9 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
 
 use super::tcp::left;
-use super::{Evidence, Fault, ProbeFuture, Prober, Verdict, fault, redact};
+use super::{Evidence, Fault, NoEvidence, ProbeFuture, Prober, Verdict, fault, redact};
 use crate::engine::Endpoint;
+use crate::supervisor::config::ExecConfig;
 
 /// Of each output, the end that is kept, in bytes.
 const KEPT: usize = 4 * 1024;
@@ -30,16 +31,24 @@ pub(super) struct ExecProbe {
     program: String,
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
+    competing_session_exit: Option<u8>,
 }
 
 impl ExecProbe {
-    pub(super) fn new(program: String, arguments: Vec<String>, endpoint: &Endpoint) -> Self {
+    /// `None` without a program.
+    pub(super) fn new(config: &ExecConfig, endpoint: &Endpoint) -> Option<Self> {
+        let (program, arguments) = config.command.split_first()?;
         let environment = vec![
             ("BROKER_FAILOVER_ENDPOINT", endpoint.name.clone()),
             ("BROKER_FAILOVER_REGION", endpoint.region.clone()),
             ("BROKER_FAILOVER_URL", endpoint.url.clone()),
         ];
-        Self { program, arguments, environment }
+        Some(Self {
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            environment,
+            competing_session_exit: config.competing_session_exit,
+        })
     }
 
     async fn run(&self, deadline: Instant) -> Result<Evidence, Verdict> {
@@ -65,6 +74,10 @@ impl ExecProbe {
             Ok(status) => {
                 let told =
                     last_line(&err).or_else(|| last_line(&out)).map_or_else(String::new, |line| format!(": {line}"));
+                if status.code().is_some_and(|code| self.competing_session_exit.map(i32::from) == Some(code)) {
+                    let text = format!("another session holds our login{told}");
+                    return Err(Verdict::no_evidence(NoEvidence::CompetingSession, text));
+                }
                 Err(Verdict::fault(Fault::UnexpectedAnswer, format!("{}{told}", described(status))))
             }
             Err(error) => Err(Verdict::fault(Fault::Error, format!("wait for {}: {error}", self.program))),

@@ -27,6 +27,7 @@ pub(super) struct HttpProbe {
     request: Box<[u8]>,
     head_only: bool,
     expect_status: Box<[u16]>,
+    competing_session_status: Box<[u16]>,
     expect_body: Option<Box<[u8]>>,
 }
 
@@ -36,6 +37,7 @@ impl HttpProbe {
             request: request(&dialler, config)?,
             head_only: config.method.eq_ignore_ascii_case("HEAD"),
             expect_status: config.expect_status.clone().into(),
+            competing_session_status: config.competing_session_status.clone().into(),
             expect_body: config.expect_body.as_ref().map(|text| text.as_bytes().into()),
             dialler,
             tls,
@@ -90,6 +92,10 @@ impl HttpProbe {
     fn judge_head(&self, head: &Head) -> Result<(), Box<Verdict>> {
         if self.expect_status.contains(&head.status) {
             return Ok(());
+        }
+        if self.competing_session_status.contains(&head.status) {
+            let text = format!("status {}: another session holds our login", head.status);
+            return Err(Box::new(Verdict::no_evidence(NoEvidence::CompetingSession, text)));
         }
         if THROTTLED.contains(&head.status) {
             let retry_after = head.retry_after.as_deref().and_then(|text| retry_after(text, head.date.as_deref()));

@@ -102,8 +102,7 @@ pub fn prober(
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
         }
         ProbeKind::Exec(config) => {
-            let (program, arguments) = config.command.split_first().ok_or(ProberError::Command)?;
-            Box::new(exec::ExecProbe::new(program.clone(), arguments.to_vec(), &endpoint.endpoint))
+            Box::new(exec::ExecProbe::new(config, &endpoint.endpoint).ok_or(ProberError::Command)?)
         }
     };
     Ok(match probe.slow_after {

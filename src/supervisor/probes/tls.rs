@@ -26,12 +26,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
     self, CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
 };
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::target::{Host, Target};
 use super::tcp::Dialler;
 use super::{Evidence, ProbeFuture, Prober, Verdict, fault};
-use crate::supervisor::clock;
+use crate::supervisor::certificates;
 use crate::supervisor::config::TlsConfig;
 
 /// Why TLS cannot be spoken as configured.
@@ -104,10 +103,7 @@ impl Connector {
 /// How long the server's certificate is still valid by our clock.
 pub(super) fn expires_in(stream: &TlsStream<TcpStream>) -> Option<Duration> {
     let (_, session) = stream.get_ref();
-    let leaf = session.peer_certificates()?.first()?;
-    let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
-    let not_after = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
-    Some(Duration::from_secs(not_after).saturating_sub(Duration::from_nanos(clock::wall())))
+    certificates::left(session.peer_certificates()?.first()?)
 }
 
 /// Connects, shakes hands, says goodbye.

@@ -2,9 +2,9 @@
 
 use crate::engine::{Epoch, Evaluation, FailoverOutcome, HaltOrder, Input, Output, Timestamp};
 use crate::supervisor::hooks::Stage;
-use crate::supervisor::journal::{Follow, Peer};
+use crate::supervisor::journal::{Follow, Peer, flow_text};
 
-use super::{Command, Core, Effect, Entry, flow_text};
+use super::{Command, Core, Effect, Entry};
 
 impl Core {
     pub(super) fn command(

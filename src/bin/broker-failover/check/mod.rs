@@ -7,13 +7,16 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use broker_failover::supervisor::config::{Checked, Finding, Origin, Severity, json_schema, load};
 
+mod probe;
+
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
 /// Check a configuration file: every error and warning at once, and the detection times that the settings give.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit status: 0 the file is accepted (there may be warnings); 2 it is refused, or cannot be read."
+    after_help = "Exit status: 0 the file is accepted (there may be warnings); 1 it is, and with --probe not every \
+    endpoint answered as it should; 2 it is refused, or cannot be read."
 )]
 pub(crate) struct Arguments {
     /// The configuration file
@@ -22,6 +25,9 @@ pub(crate) struct Arguments {
     /// Print every value in force with its origin
     #[arg(long)]
     print_effective: bool,
+    /// Also ask every endpoint once, as the supervisor would, and say what its probes answer
+    #[arg(long)]
+    probe: bool,
     /// Print the JSON Schema of configuration files and stop
     #[arg(long)]
     schema: bool,
@@ -29,8 +35,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match tell(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(2),
+        Ok(status) => ExitCode::from(status),
         // The reader has seen enough (`| head`).
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
@@ -40,11 +45,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn tell(arguments: &Arguments) -> io::Result<bool> {
+fn tell(arguments: &Arguments) -> io::Result<u8> {
     let mut out = anstream::stdout().lock();
     let Some(file) = arguments.config.as_ref().filter(|_| !arguments.schema) else {
         writeln!(out, "{:#}", json_schema())?;
-        return Ok(true);
+        return Ok(0);
     };
     let checked = load(file)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: cannot be read: {error}", file.display())))?;
@@ -64,7 +69,9 @@ fn tell(arguments: &Arguments) -> io::Result<bool> {
         effective(&mut out, &checked)?;
     }
     bounds(&mut out, &checked)?;
-    Ok(checked.config.is_some())
+    let Some(config) = &checked.config else { return Ok(2) };
+    let all_answer = !arguments.probe || probe::tell(&mut out, config)?;
+    Ok(u8::from(!all_answer))
 }
 
 fn effective(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
