@@ -16,6 +16,16 @@ pub enum ResumeAfterHalt {
     Operator,
 }
 
+/// What the engine makes of a result that was due and did not come, while the monitor itself was alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Silence {
+    /// It is told, and counts for nothing.
+    #[default]
+    Note,
+    /// It is a failure of that endpoint.
+    Failure,
+}
+
 /// The knobs, before they are checked. Start from [`PolicySettings::default`] and set what differs.
 ///
 /// The defaults are calibrated starting points, not facts about your broker: `references/standards.md` says how
@@ -29,10 +39,14 @@ pub struct PolicySettings {
     /// [`failure_threshold`](Self::failure_threshold); a stated [`TriggerRule::Consecutive`](super::TriggerRule) must
     /// be the same number.
     pub trigger: Option<Trigger>,
-    /// Results that there must be before a trigger can fire: after the start, a restart, or a changed address.
+    /// Results that there must be before a trigger can fire: after the start, a restart, a stop of the monitor, or a
+    /// changed address or trigger.
     /// Default, and least: what the trigger needs to fire at all ([`Trigger::needs`]). It never delays a
     /// trigger that is armed.
     pub minimum_history: Option<u32>,
+    /// What a result that was [`due`](super::Engine::due) and did not come counts for. Default [`Silence::Note`].
+    /// Where the monitor stopped, it counts for nothing either way.
+    pub silence: Silence,
     /// Least time between the last switch of any kind and a failback. Default 60 s, may be zero. It never
     /// delays a failover.
     pub cooldown: Duration,
@@ -64,6 +78,7 @@ impl Default for PolicySettings {
             failure_threshold: 3,
             trigger: None,
             minimum_history: None,
+            silence: Silence::Note,
             cooldown: Duration::from_secs(60),
             max_health_age: Duration::from_secs(30),
             failback_success_threshold: 3,

@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError, Evaluation,
     FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, RestoreError,
-    ResumeAfterHalt, Snapshot, Timestamp, Trigger, TriggerRule,
+    ResumeAfterHalt, Silence, Snapshot, Timestamp, Trigger, TriggerRule,
 };
 
 use super::json::{self, Object, Value};
 use super::{Fault, Step, Verb, decimal};
 
 /// The verbs, in the order of the format's table.
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "probe",
+    "tick",
+    "due",
     "evaluate",
     "assess",
     "fence_started",
@@ -131,6 +133,7 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     }
     set! {
         failure_threshold: Value::u32,
+        silence: silence,
         cooldown: duration,
         max_health_age: duration,
         failback_success_threshold: Value::u32,
@@ -177,6 +180,21 @@ fn duration(value: Value<'_>) -> Result<std::time::Duration, Fault> {
         return Err(refuse());
     }
     decimal::parse_duration(&value.string()?).ok_or_else(refuse)
+}
+
+fn span(value: Value<'_>) -> Result<std::time::Duration, Fault> {
+    match duration(value)? {
+        std::time::Duration::ZERO => Err(value.unlike("a duration above zero")),
+        span => Ok(span),
+    }
+}
+
+fn silence(value: Value<'_>) -> Result<Silence, Fault> {
+    match value.raw() {
+        "\"note\"" => Ok(Silence::Note),
+        "\"failure\"" => Ok(Silence::Failure),
+        _ => Err(value.unlike("\"note\" or \"failure\"")),
+    }
 }
 
 fn resume_after_halt(value: Value<'_>) -> Result<ResumeAfterHalt, Fault> {
@@ -240,6 +258,8 @@ fn repeated(verb: &Verb, value: Value<'_>) -> Result<String, Fault> {
 fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Verb, Fault> {
     Ok(Verb::Input(match verb {
         "probe" => Input::Probe { endpoint: value.string()?, result: probe_result(rest)? },
+        "tick" => value.flag().map(|()| Input::Tick)?,
+        "due" => Input::Due { endpoint: value.string()?, within: span(rest.require("within")?)? },
         "evaluate" => Input::Evaluate(evaluation(value, "\"failover\" or \"failback\"")?, fence(rest)?),
         "assess" if value.raw() == "\"switchover\"" => {
             Input::Assess(Evaluation::Switchover(rest.require("target")?.string()?), fence(rest)?)

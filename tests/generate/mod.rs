@@ -53,6 +53,10 @@ enum Edge {
     AnotherGoesStale(usize),
     /// The window of the active path's trigger is filled, if it goes on failing.
     WindowIsFilled,
+    /// The first of the results that are awaited is overdue.
+    ResultIsOverdue,
+    /// Nothing arrived for as long as the shortest span that is awaited.
+    MonitorStopped,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +130,10 @@ struct Change {
 #[derive(Clone, Debug)]
 enum Op {
     Probe(Who, Probe),
+    Tick,
+    Due(Who, &'static str),
+    /// Results are due, ticks go on, and none of an endpoint comes.
+    Silence(Who),
     Evaluate(Question, Fence),
     Assess(Question, Fence),
     FenceStarted(Epoch),
@@ -228,6 +236,7 @@ fn policy_from(dice: &mut Dice) -> Json {
         .with("failure_threshold", failures.filter(|_| !in_a_row).map(Json::number))
         .with("trigger", trigger)
         .with("minimum_history", more.map(|more| Json::number(needs + more)))
+        .with("silence", dice.weighted(&[(2, None), (1, Some("note")), (3, Some("failure"))]).map(Json::text))
         .with("cooldown", cooldown.map(Json::text))
         .with("max_health_age", age.map(Json::text))
         .with("failback_success_threshold", successes.map(Json::number))
@@ -292,6 +301,9 @@ fn step(dice: &mut Dice) -> (Gap, Op) {
         (3, |dice| Op::Waver(probe(dice))),
         (2, |_| Op::FenceInVain),
         (3, |dice| Op::Hole(who(dice))),
+        (5, |_| Op::Tick),
+        (5, |dice| Op::Due(who(dice), dice.one_of(&["1s", "2s", "1ns", "5s"]))),
+        (5, |dice| Op::Silence(who(dice))),
     ]);
     (gap, op)
 }
@@ -304,6 +316,8 @@ fn edge(dice: &mut Dice) -> Edge {
         (2, |_| Edge::PrimaryGoesStale),
         (2, |dice| Edge::AnotherGoesStale(dice.roll(5) as usize)),
         (4, |_| Edge::WindowIsFilled),
+        (3, |_| Edge::ResultIsOverdue),
+        (3, |_| Edge::MonitorStopped),
     ])
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicySettings, ResumeAfterHalt,
-    Trigger, TriggerRule,
+    Silence, Trigger, TriggerRule,
 };
 
 use super::effective::{self, Effective};
@@ -140,6 +140,10 @@ impl Builder<'_> {
                 _ => table.u32("failure_threshold"),
             },
             trigger,
+            silence: match table.text("silence")? {
+                "failure" => Silence::Failure,
+                _ => Silence::Note,
+            },
             minimum_history: table.integer("minimum_history").map(|_| table.u32("minimum_history")),
             cooldown: table.duration("cooldown")?,
             max_health_age: table.duration("max_health_age")?,

@@ -124,6 +124,13 @@ static POLICY: Shape = Shape {
              the trigger needs",
         ),
         key(
+            "silence",
+            Choice(&["note", "failure"]),
+            Default("\"note\""),
+            "What a result that was due and did not come counts for, if the monitor was alive. The supervisor's own \
+             scheduler gives every slot a result, so that there it changes nothing",
+        ),
+        key(
             "cooldown",
             Duration,
             Default("\"60s\""),

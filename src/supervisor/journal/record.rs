@@ -531,7 +531,7 @@ impl Answer {
         match result {
             Ok(Output::Health(change)) => Self::short(change.to.name(), None),
             Ok(Output::Decision(decision)) => Self::short(decision.outcome.name(), Some(decision.reason.code())),
-            Ok(Output::Flow(_) | Output::Done) => Self::short(Self::TAKEN, None),
+            Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::short(Self::TAKEN, None),
             Err(error) => Self::short(Self::REFUSED, Some(error.code())),
         }
     }
