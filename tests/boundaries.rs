@@ -133,6 +133,90 @@ fn the_cooldown_counts_from_the_last_switch_of_any_kind() {
     assert_eq!(name(desk.failback(again + COOLDOWN)), "SWITCHED");
 }
 
+// Cooldown that grows ------------------------------------------------------------------------------------------------
+
+/// A failback an hour is inside the window of two hours, and doubles the cooldown of 60 s up to 200 s.
+fn growing() -> PolicySettings {
+    PolicySettings {
+        cooldown_max: Some(Duration::from_secs(200)),
+        max_failbacks_per_window: 9,
+        failback_window: Duration::from_nanos(2 * WINDOW),
+        ..quick()
+    }
+}
+
+/// Flow goes to the backup at `now`; how long the cooldown is from then on, which is also what it names.
+fn cools_for(desk: &mut Desk, now: u64) -> u64 {
+    desk.fail_over(now);
+    let decision = desk.failback(now);
+    assert_eq!(name(decision), "COOLDOWN_ACTIVE");
+    let opens = decision.earliest().unwrap().as_nanos();
+    assert_eq!(name(desk.failback(opens - NS)), "COOLDOWN_ACTIVE");
+    assert_eq!(name(desk.failback(opens)), "SWITCHED");
+    opens - now
+}
+
+#[test]
+fn each_failback_inside_the_window_doubles_the_cooldown_up_to_its_most() {
+    let mut desk = Desk::new(growing());
+    let cooldowns: Vec<_> = (0..5).map(|round| cools_for(&mut desk, round * 300 * SECOND) / SECOND).collect();
+    assert_eq!(cooldowns, [60, 120, 200, 200, 200]);
+    // When all have left the window, it is as it was.
+    assert_eq!(cools_for(&mut desk, 10 * WINDOW), COOLDOWN);
+}
+
+#[test]
+fn a_cooldown_shrinks_one_nanosecond_after_a_failback_left_the_window() {
+    // The failback was at 60 s. It leaves the window while the cooldown of the next switch runs, doubled by it.
+    let left = COOLDOWN + 2 * WINDOW + NS;
+    for (switched, opens) in [
+        (left - COOLDOWN - NS, left),          // 60 s are over when it leaves
+        (left - COOLDOWN, left),               // and so they are here,
+        (left - COOLDOWN + NS, left + NS),     // not here,
+        (left - 2 * COOLDOWN, left),           // and 120 s are over when it leaves
+        (left - 2 * COOLDOWN - NS, left - NS), // or before that.
+    ] {
+        let mut desk = Desk::new(growing());
+        assert_eq!(cools_for(&mut desk, 0), COOLDOWN);
+        assert_eq!(switched + cools_for(&mut desk, switched), opens, "switched at {switched}");
+    }
+}
+
+#[test]
+fn a_grown_cooldown_outlives_a_restart() {
+    let mut desk = Desk::new(growing());
+    assert_eq!(cools_for(&mut desk, 0), COOLDOWN);
+    desk.fail_over(100 * SECOND);
+    desk.restart(110 * SECOND, 0);
+    let opens = 110 * SECOND;
+    let decision = desk.failback(opens - NS);
+    assert_eq!((name(decision), decision.earliest()), ("COOLDOWN_ACTIVE", Some(at(opens))));
+    assert_eq!(name(desk.failback(opens)), "SWITCHED");
+}
+
+#[test]
+fn a_grown_cooldown_delays_no_failover() {
+    let mut desk = Desk::new(growing());
+    assert_eq!(cools_for(&mut desk, 0), COOLDOWN);
+    desk.fail_over(COOLDOWN);
+    desk.fail(COOLDOWN, desk.west);
+    assert_eq!(name(desk.failover(COOLDOWN)), "SWITCHED");
+}
+
+#[test]
+fn a_cooldown_that_grows_to_the_end_of_time_holds_and_names_when_it_shrinks() {
+    let longest = Some(Duration::from_nanos(END));
+    let cooldown = Duration::from_nanos(END / 2 + 1);
+    let mut desk = Desk::new(PolicySettings { cooldown_max: longest, cooldown, ..growing() });
+    desk.fail_over(0);
+    assert_eq!(desk.failback(0).earliest(), Some(at(END / 2 + 1)));
+    assert_eq!(name(desk.failback(END / 2 + 1)), "SWITCHED");
+    desk.fail_over(END / 2 + 1);
+    // Twice as long would be beyond the end of time, and so is the stated one from here.
+    let decision = desk.failback(END / 2 + 2);
+    assert_eq!((name(decision), decision.earliest()), ("COOLDOWN_ACTIVE", None));
+}
+
 // Age of evidence ----------------------------------------------------------------------------------------------------
 
 #[test]

@@ -300,7 +300,10 @@ fn a_failback_has_passed_every_gate(trial: &Trial) -> Result<(), String> {
         let before = moment.before;
         let primary = endpoint(before, event.str("to"));
         let successes = primary.and_then(|primary| primary.u64("consecutive_successes")).unwrap_or(0);
-        let cooled = before.str("last_switch_age").is_none_or(|age| seconds(age) >= policy.cooldown);
+        let doubled = before.list("failback_ages").iter().filter(|_| policy.cooldown_max.is_some());
+        let most = policy.cooldown_max.unwrap_or(policy.cooldown);
+        let cooldown = doubled.fold(policy.cooldown, |cooldown, _| (2 * cooldown).min(most));
+        let cooled = before.str("last_switch_age").is_none_or(|age| seconds(age) >= cooldown);
         ensure!(primary.and_then(|it| it.bool("primary")) == Some(true), "not the primary: {moment}");
         ensure!(before.bool("operator_placed") == Some(false), "an operator placed it: {moment}");
         ensure!(cooled, "within the cooldown: {moment}");

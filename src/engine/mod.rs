@@ -592,14 +592,15 @@ impl Engine {
         }
         let settings = self.policy.settings();
         let gated = |outcome, reason| Ok(self.unmoved(&view, outcome, reason, self.flow));
-        if let Some(switched) = self.last_switch.filter(|switched| switched.age(now) < self.policy.cooldown) {
-            let earliest = switched.reaches(self.policy.cooldown);
+        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
+        let cooldown = (self.policy.cooldown, self.policy.cooldown_max);
+        let cools = |switched| self.failbacks.cools_until(now, switched, cooldown, window);
+        if let Some(earliest) = self.last_switch.and_then(cools) {
             return gated(FailoverOutcome::CooldownActive { earliest }, Reason::CooldownNotElapsed);
         }
         if standing.health.consecutive_successes() < settings.failback_success_threshold {
             return gated(FailoverOutcome::NotStableYet, Reason::PrimaryNotStable);
         }
-        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
         if let Some(earliest) = self.failbacks.suppressed_until(now, max, window) {
             return gated(FailoverOutcome::FlapSuppressed { earliest }, Reason::FailbackBudgetSpent);
         }

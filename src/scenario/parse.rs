@@ -126,6 +126,9 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     if let Some(value) = take("minimum_history") {
         settings.minimum_history = Some(value.u32()?);
     }
+    if let Some(value) = take("cooldown_max") {
+        settings.cooldown_max = Some(duration(value)?);
+    }
     macro_rules! set {
         ($($field:ident: $read:expr),* $(,)?) => {
             $(if let Some(value) = take(stringify!($field)) { settings.$field = $read(value)?; })*

@@ -173,8 +173,11 @@ pub fn config_line<'e>(policy: &Policy, endpoints: impl IntoIterator<Item = &'e 
     if settings.silence == Silence::Failure {
         policy.string("silence", "failure");
     }
+    policy.string("cooldown", &duration(settings.cooldown));
+    if let Some(most) = settings.cooldown_max {
+        policy.string("cooldown_max", &duration(most));
+    }
     let policy = policy
-        .string("cooldown", &duration(settings.cooldown))
         .string("max_health_age", &duration(settings.max_health_age))
         .number("failback_success_threshold", settings.failback_success_threshold)
         .bool("require_fence", settings.require_fence)
@@ -344,7 +347,7 @@ mod tests {
         let span = || prop_oneof![any::<u64>(), (0..5_000_u64).prop_map(|ms| ms * 1_000_000), 0..100_u64];
         let counts = (1..u32::MAX, 1..u32::MAX, 1..u32::MAX, any::<u32>());
         let patience = (proptest::option::of(any_trigger()), proptest::option::of(0..9_u32));
-        let all = (counts, (span(), span(), span()), any::<[bool; 4]>(), patience);
+        let all = (counts, (span(), span(), span()), any::<[bool; 5]>(), patience);
         all.prop_map(|(counts, spans, flags, (trigger, more))| PolicySettings {
             failure_threshold: match trigger.map(Trigger::rule) {
                 Some(TriggerRule::Consecutive(failures)) => failures,
@@ -357,6 +360,7 @@ mod tests {
             max_failbacks_per_window: counts.2,
             history_limit: counts.3,
             cooldown: Duration::from_nanos(spans.0),
+            cooldown_max: (spans.0 > 0 && flags[4]).then(|| Duration::from_nanos(spans.0.saturating_add(spans.1))),
             max_health_age: Duration::from_nanos(spans.1.max(1)),
             failback_window: Duration::from_nanos(spans.2.max(1)),
             require_fence: flags[0],

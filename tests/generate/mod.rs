@@ -236,6 +236,7 @@ fn policy_from(dice: &mut Dice) -> Json {
         .with("failure_threshold", failures.filter(|_| !in_a_row).map(Json::number))
         .with("trigger", trigger)
         .with("minimum_history", more.map(|more| Json::number(needs + more)))
+        .with("cooldown_max", cooldown_max(dice, cooldown.unwrap_or("1m")))
         .with("silence", dice.weighted(&[(2, None), (1, Some("note")), (3, Some("failure"))]).map(Json::text))
         .with("cooldown", cooldown.map(Json::text))
         .with("max_health_age", age.map(Json::text))
@@ -246,6 +247,20 @@ fn policy_from(dice: &mut Dice) -> Json {
         .with("require_reconciliation", reconcile.map(Json::Bool))
         .with("resume_after_halt", halt.map(Json::text))
         .with("history_limit", history.map(Json::number))
+}
+
+/// At least the cooldown, which is not nothing then.
+fn cooldown_max(dice: &mut Dice, cooldown: &str) -> Option<Json> {
+    let longer: &[&str] = match cooldown {
+        "1ns" => &["1ns", "3ns", "8s"],
+        "1s" => &["1s", "2s", "3s", "1m"],
+        "5s" => &["7s", "20s"],
+        "1m" => &["2m"],
+        "200000d" => &["200001d"],
+        _ => return None,
+    };
+    let most = dice.one_of(longer);
+    dice.weighted(&[(1, false), (2, true)]).then(|| Json::text(most))
 }
 
 /// As the engine writes them.

@@ -115,7 +115,7 @@ impl Renderer {
             Gap::Nanos(nanos) => Some(self.now + Nanos::from(nanos)),
             Gap::Seconds(seconds) => Some(self.now + Nanos::from(seconds) * 1_000_000_000),
             Gap::Edge(edge, delta) => match edge {
-                Edge::CooldownOver => self.model.switches.last().map(|last| last.at + policy.cooldown),
+                Edge::CooldownOver => self.model.switches.last().map(|last| last.at + self.model.cooldown(self.now)),
                 Edge::OldestFailbackLeavesWindow => {
                     self.model.recent_failbacks(self.now).first().map(|at| at + policy.failback_window)
                 }

@@ -146,6 +146,7 @@ impl Builder<'_> {
             },
             minimum_history: table.integer("minimum_history").map(|_| table.u32("minimum_history")),
             cooldown: table.duration("cooldown")?,
+            cooldown_max: table.duration("cooldown_max"),
             max_health_age: table.duration("max_health_age")?,
             failback_success_threshold: table.u32("failback_success_threshold"),
             require_fence: table.flag("require_fence"),

@@ -136,6 +136,13 @@ static POLICY: Shape = Shape {
             Default("\"60s\""),
             "Least time between the last switch and a failback; never delays a failover",
         ),
+        key(
+            "cooldown_max",
+            Duration,
+            Optional,
+            "The most that the cooldown grows to: each failback inside failback_window doubles it; default: it does not \
+             grow",
+        ),
         key("max_health_age", Duration, Default("\"30s\""), "Age up to which a result is evidence of health"),
         key(
             "failback_success_threshold",
