@@ -535,6 +535,24 @@ fn after_a_stop_a_trigger_has_to_be_armed_anew_and_a_path_that_was_down_stays_so
 }
 
 #[test]
+fn after_a_stop_a_window_is_filled_anew_however_short_the_stop_was() {
+    let trigger = Trigger::new(TriggerRule::Window(Duration::from_nanos(4 * SECOND))).unwrap();
+    let mut desk = Desk::new(PolicySettings { trigger: Some(trigger), ..quick() });
+    desk.fail(0, desk.east);
+    let _ = desk.due(0, desk.west);
+    // From here on the failures would reach back far enough, and leave no hole.
+    for (now, expected) in [
+        (SPAN, EndpointState::Degraded),
+        (4 * SECOND, EndpointState::Degraded),
+        (SPAN + 4 * SECOND - NS, EndpointState::Degraded),
+        (SPAN + 4 * SECOND, EndpointState::Down),
+    ] {
+        desk.fail(now, desk.east);
+        assert_eq!(state(&desk, desk.east), expected, "at {now}");
+    }
+}
+
+#[test]
 fn one_result_is_awaited_at_a_time_and_a_restart_or_another_address_awaits_none() {
     let mut desk = listening(Silence::Failure);
     let _ = desk.due(0, desk.west);

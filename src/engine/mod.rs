@@ -258,6 +258,9 @@ impl Engine {
         let Some(threshold) = standing.plain else { return self.record_patiently(now, id, result) };
         let from = standing.health.state();
         let to = standing.health.record(now, result, threshold.get());
+        if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
         Ok(self.recorded(now, id, from, to))
     }
 
@@ -290,19 +293,15 @@ impl Engine {
         let from = standing.health.state();
         let to = standing.health.record_patiently(now, result, patience, self.policy.max_health_age);
         standing.plain = patience.plain_from_now().filter(|_| self.observer.is_none());
+        self.targets.set(self.roster.rank(id), standing.is_candidate());
         Ok(self.recorded(now, id, from, to))
     }
 
-    /// What follows from a result.
+    /// What follows from a result for order flow.
     #[inline(always)]
     fn recorded(&mut self, now: Timestamp, id: EndpointId, from: EndpointState, to: EndpointState) -> HealthChange {
-        let healthy = to == EndpointState::Healthy;
-        if healthy != (from == EndpointState::Healthy) {
-            if let Some(standing) = self.standings.get(id.index()) {
-                self.targets.set(self.roster.rank(id), standing.is_candidate());
-            }
-        }
         self.saw(now);
+        let healthy = to == EndpointState::Healthy;
         let opened = healthy && self.flow == Flow::Starting && self.open_if_active(id);
         HealthChange { from, to, opened, monitor_stopped: false }
     }
