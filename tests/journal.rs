@@ -1482,6 +1482,53 @@ fn an_export_begins_anew_where_the_configuration_changed() {
     folder.verify().unwrap();
 }
 
+#[test]
+fn a_reload_that_leaves_some_health_as_it_was_is_read_back_and_exported_as_that() {
+    let folder = Folder::new("reloaded");
+    let (journal, _) = Journal::open(Options { segment_size: 4000, ..folder.options() }, at(0)).unwrap();
+    let mut desk = Desk::new("main", &journal.handle());
+    for name in ["east", "west", "south", "west"] {
+        desk.probe(name, true);
+    }
+    desk.probe("east", false);
+    // South is asked otherwise from now on; the others are as they were.
+    let (seen, snapshot) = (desk.now, desk.snapshot());
+    let health = |endpoint: &str, failures, successes, probed_at: u64, error: Option<&str>| HealthRecord {
+        endpoint: endpoint.to_owned(),
+        failures,
+        successes,
+        probed_at: Seconds(at(probed_at).as_nanos()),
+        error: error.map(str::to_owned),
+        trigger: None,
+    };
+    let refused = "Refused: connection";
+    let health = vec![health("east", 1, 0, seen, Some(refused)), health("west", 0, 2, seen - 10, None)];
+    let mut engine =
+        Engine::restore(desk.engine.policy().clone(), snapshot.clone(), at(seen), RestartKind::Monitor).unwrap();
+    let id = |engine: &Engine, name: &str| engine.id(name).unwrap();
+    engine.record_probe(at(seen), id(&engine, "east"), ProbeResult::Failure(refused.into())).unwrap();
+    for _ in 0..2 {
+        engine.record_probe(at(seen - 10), id(&engine, "west"), ProbeResult::Success).unwrap();
+    }
+    desk.engine = engine;
+    desk.append(desk.config());
+    desk.append(Body::Snapshot(Box::new(Checkpoint { health, ..Checkpoint::of(snapshot) })));
+    // Two more failures are three in a row, and west is where flow goes: the journal's own engine agrees, also after
+    // the heads of many segments.
+    (0..40).for_each(|_| desk.probe("west", true));
+    desk.probe("east", false);
+    desk.probe("east", false);
+    desk.evaluate(FenceClaim::None).unwrap();
+    drop(journal);
+    folder.verify().unwrap();
+    let exported = folder.exported("main");
+    let answers: Vec<_> = exported.iter().filter_map(|line| line.answer.as_ref()).collect();
+    assert_eq!(replay_alike(&exported), answers.len());
+    let last = answers.last().unwrap();
+    assert_eq!((&*last.outcome, last.fence.as_ref().map(|fence| &*fence.target)), ("FENCE_REQUIRED", Some("west")));
+    assert!(!exported.iter().any(|line| line.line.contains("\"restart\"")), "a restart would forget all health");
+}
+
 // -------------------------------------------------------------------------------------------- anything in any order
 
 #[derive(Clone, Debug)]

@@ -3,6 +3,8 @@
 //! ```text
 //! -> {"group":"main-account","command":{"halt":{"text":"desk asked"}}}
 //! <- {"ok":"HALT OPERATOR"}
+//! -> {"reload":true}
+//! <- {"ok":"reloaded: main-account: policy cooldown 60s -> 90s"}
 //! -> {"status":true}
 //! <- {"ok":[{"name":"main-account","active":"east",..}]}
 //! -> {"group":"main-account","command":{"confirm-fence":{"epoch":7}}}
@@ -27,6 +29,7 @@ use tracing::{debug, info, warn};
 use super::group::task::GroupHandle;
 use super::group::{Command, GroupStatus};
 use super::journal::Peer;
+use super::running::ReloadHandle;
 
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
@@ -52,6 +55,11 @@ pub enum Request {
     Status {
         /// Always true.
         status: bool,
+    },
+    /// The configuration is to be read again.
+    Reload {
+        /// Always true.
+        reload: bool,
     },
 }
 
@@ -87,7 +95,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Serves the socket until it is dropped.
-pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
+pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -100,9 +108,9 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
                 continue;
             }
         };
-        let groups = Arc::clone(&groups);
+        let (groups, reloads) = (Arc::clone(&groups), reloads.clone());
         tokio::spawn(async move {
-            if let Err(error) = talk(stream, &groups).await {
+            if let Err(error) = talk(stream, &groups, &reloads).await {
                 info!(%error, "control connection ended");
             }
             drop(place);
@@ -110,7 +118,7 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
     }
 }
 
-async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
+async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     let own = rustix::process::geteuid().as_raw();
     let (reader, mut writer) = stream.into_split();
@@ -131,7 +139,7 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
         // What is obeyed or refused is told by the group; a look at the state changes nothing.
         debug!(%caller, request = line.trim_end(), "control");
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => obey(groups, request, caller).await,
+            Ok(request) => obey(groups, reloads, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {error}")),
         };
         reply(&mut writer, &answer).await?;
@@ -144,8 +152,12 @@ async fn reply(writer: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io
     writer.write_all(&line).await
 }
 
-async fn obey(groups: &[GroupHandle], request: Request, caller: Peer) -> Answer {
+async fn obey(groups: &[GroupHandle], reloads: &ReloadHandle, request: Request, caller: Peer) -> Answer {
     match request {
+        Request::Reload { .. } => match reloads.reload(Some(caller)).await {
+            Ok(text) => Answer::Ok(text.into()),
+            Err(why) => Answer::Error(why),
+        },
         Request::Status { .. } => match serde_json::to_value(status(groups).await) {
             Ok(value) => Answer::Ok(value),
             Err(error) => Answer::Error(error.to_string()),

@@ -21,6 +21,7 @@ pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod reload;
 pub mod running;
 pub mod scheduler;
 pub mod serve;

@@ -240,6 +240,11 @@ fn a_full_disk_halts_and_switches_nothing() {
     for command in [&["resume"][..], &["switchover", "west"], &["confirm-fence", "--epoch", "1"]] {
         assert!(rig.refuse(command).contains("journal failed"), "{command:?}");
     }
+    // What cannot be recorded does not happen.
+    let good = fs::read_to_string(rig.file("config.toml")).unwrap();
+    fs::write(rig.file("config.toml"), good.replace("cooldown = \"1h\"", "cooldown = \"2h\"")).unwrap();
+    assert!(rig.refuse(&["reload"]).contains("journal failed"));
+    fs::write(rig.file("config.toml"), good).unwrap();
     let started = rig.started();
     assert_eq!(started.last().map(String::as_str), Some("halt east 1"), "{started:?}");
     assert!(!started.iter().any(|hook| hook.starts_with("fence") || hook.starts_with("switch")), "{started:?}");

@@ -9,28 +9,35 @@ use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
 use serde_json::Value;
 
-/// Which supervisor, and which of its groups.
+/// Which supervisor.
 #[derive(clap::Args)]
-pub(crate) struct Target {
+pub(crate) struct Supervisor {
     /// Its configuration file, which names the socket
     #[arg(long, short, value_name = "CONFIG", required_unless_present = "socket")]
     config: Option<PathBuf>,
     /// Its control socket
     #[arg(long, conflicts_with = "config")]
     socket: Option<PathBuf>,
+}
+
+/// Which supervisor, and which of its groups.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    #[command(flatten)]
+    supervisor: Supervisor,
     /// The group; may be left out where there is only one
     #[arg(long, short)]
     group: Option<String>,
 }
 
-impl Target {
+impl Supervisor {
     fn socket(&self) -> Result<PathBuf, String> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(file)) => {
                 let checked = load(file).map_err(|error| format!("{}: cannot be read: {error}", file.display()))?;
-                let config = checked.config.ok_or_else(|| format!("{} is refused: see check", file.display()))?;
-                Ok(config.supervisor.socket)
+                // It can be reached although the rest of its file is at fault, while that is being edited.
+                checked.socket.ok_or_else(|| format!("{} is refused: see check, or name --socket", file.display()))
             }
             (None, None) => Err("which supervisor? --config or --socket".to_owned()),
         }
@@ -39,8 +46,16 @@ impl Target {
 
 /// Sends a command and prints the answer. Exit status: 0 done; 1 refused; 2 the supervisor cannot be reached.
 pub(crate) fn command(target: &Target, command: Command) -> ExitCode {
-    let request = Request::Command { group: target.group.clone(), command };
-    match send(target, &request) {
+    obey(&target.supervisor, &Request::Command { group: target.group.clone(), command })
+}
+
+/// Has the configuration read again. Exit status as for [`command`].
+pub(crate) fn reload(supervisor: &Supervisor) -> ExitCode {
+    obey(supervisor, &Request::Reload { reload: true })
+}
+
+fn obey(supervisor: &Supervisor, request: &Request) -> ExitCode {
+    match send(supervisor, request) {
         Ok(Answer::Ok(text)) => {
             let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
             say(&text);
@@ -53,7 +68,7 @@ pub(crate) fn command(target: &Target, command: Command) -> ExitCode {
 
 /// Prints the state of every group, or of the one that is asked for.
 pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
-    let groups = match send(target, &Request::Status { status: true }) {
+    let groups = match send(&target.supervisor, &Request::Status { status: true }) {
         Ok(Answer::Ok(Value::Array(groups))) => groups,
         Ok(answer) => return refuse(&format!("an answer that is no status: {answer:?}"), 2),
         Err(why) => return refuse(&why, 2),
@@ -71,8 +86,8 @@ pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn send(target: &Target, request: &Request) -> Result<Answer, String> {
-    let socket = target.socket()?;
+fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {
+    let socket = supervisor.socket()?;
     ask(&socket, request).map_err(|error| unreachable(&socket, &error))
 }
 

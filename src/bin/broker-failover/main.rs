@@ -4,6 +4,8 @@ mod check;
 mod control;
 mod demo;
 mod journal;
+mod plan;
+mod plan_output;
 mod replay;
 mod run;
 mod table;
@@ -29,6 +31,7 @@ struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Check(check::Arguments),
+    Plan(Box<plan::Arguments>),
     Run(run::Arguments),
     /// Print the state of a running supervisor
     Status {
@@ -80,6 +83,10 @@ enum Command {
     Pause(control::Target),
     /// End a pause
     Unpause(control::Target),
+    /// Read the configuration again and take it over, or say why not; the same as SIGHUP
+    #[command(after_help = "Exit status: 0 taken over, or nothing differs; 1 refused, nothing was changed; 2 no \
+        supervisor answers.")]
+    Reload(control::Supervisor),
     /// Put an endpoint into maintenance, or take it out
     Maintenance {
         #[command(flatten)]
@@ -103,6 +110,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
         Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),
@@ -118,6 +126,7 @@ fn main() -> ExitCode {
         }
         Command::Failback(target) => control::command(&target, group::Command::Failback),
         Command::Pause(target) => control::command(&target, group::Command::Pause),
+        Command::Reload(supervisor) => control::reload(&supervisor),
         Command::Unpause(target) => control::command(&target, group::Command::Unpause),
         Command::Maintenance { target, endpoint, state } => {
             control::command(&target, group::Command::Maintenance { endpoint, on: state == "on" })

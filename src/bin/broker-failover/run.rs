@@ -11,7 +11,8 @@ use broker_failover::supervisor::{control, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Watch the configured groups and move flow, unattended, until SIGTERM or SIGINT.
+/// Watch the configured groups and move flow, unattended, until SIGTERM or SIGINT. SIGHUP has it read the configuration
+/// again.
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 stopped on request; 2 the configuration is refused, or the supervisor cannot \
     start; 3 the journal failed.")]
@@ -71,6 +72,7 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     let refused = |error: &dyn std::fmt::Display| (error.to_string(), 2);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| refused(&error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| refused(&error))?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| refused(&error))?;
     // Both sockets first: a second supervisor must notice the first one before it touches anything.
     let socket = control::listen(&config.supervisor.socket).map_err(|error| refused(&error))?;
     let listener = match config.supervisor.listen {
@@ -83,14 +85,24 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
         first_start: arguments.first_start.clone(),
         dry_run: arguments.dry_run,
         seed: u64::from(std::process::id()),
+        file: Some(arguments.config.clone()),
     };
     let supervisor = Supervisor::start(config, &options).await.map_err(|error| refused(&error))?;
-    let control = tokio::spawn(control::serve(socket, Arc::clone(&supervisor.groups)));
+    let control = tokio::spawn(control::serve(socket, Arc::clone(&supervisor.groups), supervisor.reloads.clone()));
     let status = listener.map(|listener| tokio::spawn(serve::serve(listener, Arc::clone(&supervisor.groups))));
+    let reloads = supervisor.reloads.clone();
+    let reloading = tokio::spawn(async move {
+        // Those that come during a reload are one more.
+        while hangup.recv().await.is_some() {
+            // It was logged and written down.
+            let _ = reloads.reload(None).await;
+        }
+    });
     let reason = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
     };
+    reloading.abort();
     control.abort();
     status.iter().for_each(tokio::task::JoinHandle::abort);
     let stopped = supervisor.stop(reason).await;

@@ -30,6 +30,9 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// Every value with its origin.
     pub effective: Vec<Effective>,
+    /// The control socket, as long as `[supervisor]` is sound: a supervisor can be reached although the rest of its file
+    /// is not, while it is being edited.
+    pub socket: Option<PathBuf>,
 }
 
 /// Reads and checks a file.
@@ -53,8 +56,9 @@ pub fn parse(text: &str, folder: &Path) -> Checked {
     let groups = builder.groups(&file);
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let sound = builder.findings.errors() == 0;
+    let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
-    Checked { config, findings: builder.findings.sorted(), effective }
+    Checked { config, findings: builder.findings.sorted(), effective, socket }
 }
 
 pub(super) struct Builder<'a> {
@@ -118,6 +122,10 @@ impl Builder<'_> {
             endpoints,
             failback,
             hooks: self.hooks(hooks_table),
+            rto: match table.duration("rto") {
+                Some(_) => Some(self.positive(table, "rto")?),
+                None => None,
+            },
             max_hold: self.positive(hooks_table, "max_hold")?,
             no_evidence_alarm: alarm,
             policy,

@@ -1,5 +1,7 @@
 //! The staged switch, event by event.
 
+mod reload;
+
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
@@ -39,6 +41,7 @@ pub(super) fn hook(idempotent: bool) -> Vec<Hook> {
 pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
     let settings = PolicySettings { failure_threshold: 2, failback_success_threshold: 2, ..PolicySettings::default() };
     let mut config = GroupConfig {
+        rto: None,
         name: "main".to_owned(),
         policy: Policy::new(settings).unwrap(),
         probing: Probing {
