@@ -553,6 +553,27 @@ fn after_a_stop_a_window_is_filled_anew_however_short_the_stop_was() {
 }
 
 #[test]
+fn results_of_an_endpoint_that_came_or_moved_later_are_answers_and_signs_of_life_too() {
+    for moved in [false, true] {
+        let mut desk = listening(Silence::Failure);
+        let _ = desk.tick(0);
+        let late = if moved {
+            let update = EndpointUpdate { url: Some("elsewhere".into()), ..EndpointUpdate::default() };
+            desk.engine.update_endpoint("west", update).unwrap();
+            desk.west
+        } else {
+            desk.engine.register(Endpoint::backup("north", "ca-central-1", "https://north.example", 20)).unwrap()
+        };
+        let _ = desk.due(0, late);
+        let _ = desk.due(0, desk.east);
+        desk.ok(SECOND, late);
+        assert_eq!(desk.tick(SPAN), (false, 1), "east alone is missing");
+        assert_eq!(state(&desk, late), EndpointState::Healthy);
+        assert_eq!(state(&desk, desk.east), EndpointState::Down);
+    }
+}
+
+#[test]
 fn one_result_is_awaited_at_a_time_and_a_restart_or_another_address_awaits_none() {
     let mut desk = listening(Silence::Failure);
     let _ = desk.due(0, desk.west);

@@ -31,6 +31,15 @@ pub(super) struct Observer {
     heard: Timestamp,
     /// The shortest span of a result that is awaited, or a shorter one.
     shortest: u64,
+    /// When the first of the awaited results is overdue, or a moment before that.
+    overdue_at: Timestamp,
+    /// Results that the last tick, or due result, found missing.
+    missing: u32,
+}
+
+impl Observer {
+    /// The end of time.
+    const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 }
 
 /// Silence.
@@ -62,6 +71,8 @@ impl Engine {
         if let (Some(patience), Some(observer)) = (self.patiences.get_mut(id.index()), &mut self.observer) {
             patience.await_result(now, span);
             observer.shortest = observer.shortest.min(span);
+            let overdue_at = patience.overdue_at().unwrap_or(Observer::NEVER);
+            observer.overdue_at = observer.overdue_at.min(overdue_at);
         }
         Ok(heard)
     }
@@ -82,7 +93,8 @@ impl Engine {
         if self.observer.is_some() {
             return;
         }
-        self.observer = Some(Observer { heard: now, shortest: u64::MAX });
+        let overdue_at = Observer::NEVER;
+        self.observer = Some(Observer { heard: now, shortest: u64::MAX, overdue_at, missing: 0 });
         for (standing, patience) in self.standings.iter_mut().zip(&mut self.patiences) {
             if standing.plain.take().is_some() {
                 patience.go_on_armed();
@@ -111,6 +123,10 @@ impl Engine {
 
     /// Finds out which results are overdue, and how many.
     fn give_up(&mut self, now: Timestamp) -> u32 {
+        let due = |observer: &Observer| now >= observer.overdue_at || observer.missing > 0;
+        if !self.observer.as_ref().is_some_and(due) {
+            return 0;
+        }
         let mut missing = 0;
         for index in 0..self.patiences.len() {
             let gone = self.patiences.get_mut(index).is_some_and(|patience| patience.gives_up(now));
@@ -121,6 +137,10 @@ impl Engine {
                     let _ = self.count_patiently(now, EndpointId(id), ProbeResult::MISSING);
                 }
             }
+        }
+        let overdue_at = self.patiences.iter().filter_map(Patience::overdue_at).min().unwrap_or(Observer::NEVER);
+        if let Some(observer) = &mut self.observer {
+            (observer.overdue_at, observer.missing) = (overdue_at, missing);
         }
         missing
     }

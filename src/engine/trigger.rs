@@ -270,6 +270,11 @@ impl Patience {
         self.awaited.map(|(_, span)| span)
     }
 
+    /// When the awaited result is overdue, or the end of time before that.
+    pub(super) fn overdue_at(&self) -> Option<Timestamp> {
+        self.awaited.map(|(since, span)| Timestamp::from_nanos(since.as_nanos().saturating_add(span)))
+    }
+
     /// Whether the awaited result is missing by now, in which case it is awaited no more.
     pub(super) fn gives_up(&mut self, now: Timestamp) -> bool {
         self.missing = self.awaited.is_some_and(|(since, span)| now.nanos_since(since) >= span);
