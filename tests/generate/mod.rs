@@ -230,7 +230,7 @@ fn policy_from(dice: &mut Dice) -> Json {
     let history = dice.weighted(&[(2, None), (1, Some(0)), (2, Some(1)), (1, Some(2)), (1, Some(256))]);
     let trigger = dice.weighted(&[(3, false), (2, true)]).then(|| Json::parse(trigger(dice)));
     let in_a_row = trigger.as_ref().is_some_and(|trigger| trigger.get("consecutive").is_some());
-    let needs = trigger.as_ref().map_or(failures.unwrap_or(3), |trigger| crate::model::Trigger::needs_of(trigger));
+    let needs = trigger.as_ref().map_or(failures.unwrap_or(3), crate::model::Trigger::needs_of);
     let more = dice.weighted(&[(4, None), (1, Some(0)), (2, Some(1)), (1, Some(3))]);
     Json::object([])
         .with("failure_threshold", failures.filter(|_| !in_a_row).map(Json::number))
