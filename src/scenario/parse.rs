@@ -14,8 +14,8 @@ use super::{Fault, Step, Verb, decimal};
 /// The verbs, in the order of the format's table.
 const VERBS: [&str; 19] = [
     "probe",
-    "tick",
     "due",
+    "tick",
     "evaluate",
     "assess",
     "fence_started",
@@ -115,20 +115,6 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
         places.push((key, value));
         Some(value)
     };
-    if let Some(value) = take("trigger") {
-        let trigger = trigger(value)?;
-        // Stated there, it need not be stated twice.
-        if let TriggerRule::Consecutive(failures) = trigger.rule() {
-            settings.failure_threshold = failures;
-        }
-        settings.trigger = Some(trigger);
-    }
-    if let Some(value) = take("minimum_history") {
-        settings.minimum_history = Some(value.u32()?);
-    }
-    if let Some(value) = take("cooldown_max") {
-        settings.cooldown_max = Some(duration(value)?);
-    }
     macro_rules! set {
         ($($field:ident: $read:expr),* $(,)?) => {
             $(if let Some(value) = take(stringify!($field)) { settings.$field = $read(value)?; })*
@@ -136,8 +122,11 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     }
     set! {
         failure_threshold: Value::u32,
+        trigger: |value| trigger(value).map(Some),
+        minimum_history: |value: Value<'_>| value.u32().map(Some),
         silence: silence,
         cooldown: duration,
+        cooldown_max: |value| duration(value).map(Some),
         max_health_age: duration,
         failback_success_threshold: Value::u32,
         require_fence: Value::bool,
@@ -148,6 +137,12 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
         history_limit: Value::u32,
     }
     object.finish()?;
+    if let Some(TriggerRule::Consecutive(failures)) = settings.trigger.map(Trigger::rule) {
+        // Stated there, it need not be stated twice.
+        if places.iter().all(|(key, _)| *key != "failure_threshold") {
+            settings.failure_threshold = failures;
+        }
+    }
     Policy::new(settings).map_err(|error| {
         let place = |key: &str| places.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
         let key = error.key();
