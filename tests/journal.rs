@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use broker_failover::engine::*;
 use broker_failover::scenario::{Replay, Verb, config_line};
+use broker_failover::supervisor::group::Entry as GroupEntry;
+use broker_failover::supervisor::group::task::Ledger;
 use broker_failover::supervisor::hooks::{HookReport, HookRequest, HookResult, Stage};
 use broker_failover::supervisor::journal::*;
 use proptest::prelude::*;
@@ -597,6 +599,25 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{what} did not come");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn a_disk_that_hangs_is_one_that_failed() {
+    let folder = Folder::new("hung-disk");
+    let (journal, _, plan) = folder.faulty(folder.options());
+    let desk = Desk::new("main", &journal.handle());
+    desk.durably(note("good"));
+    let unstuck = Unstuck(Arc::clone(&plan));
+    plan.stuck.store(true, Ordering::Relaxed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let entry = GroupEntry::Note { code: "STUCK", text: "never on disk".to_owned() };
+    let failed = runtime.block_on(Ledger::append_durable(&desk.journal, "main", at(5), &entry)).unwrap_err();
+    assert!(failed.contains("cannot sync") && failed.contains("no answer within 10s"), "{failed}");
+    // Nobody else takes it for a disk that works, also not once it answers again.
+    drop(unstuck);
+    assert!(matches!(desk.journal.failed(), Some(JournalFailed::Storage { action: "sync", .. })));
+    assert!(desk.journal.append(desk.entry(note("more"))).is_err());
+    assert!(journal.close(at(9), "SIGTERM").is_err());
 }
 
 #[test]

@@ -26,7 +26,7 @@ use super::journal::{
 };
 use super::probes::{ProberError, Resolver};
 use super::scheduler::{self, Scheduler};
-use reloader::{Reloader, Watching, probers};
+use reloader::{Probers, Reloader, Watching, probers};
 
 pub use reloader::ReloadHandle;
 
@@ -109,13 +109,21 @@ impl Supervisor {
         let (journal, recovered) = Journal::open(journal_options(config), clock.now())?;
         let scheduler = Scheduler::start(scheduler::Options { clock, seed: options.seed })?;
         let resolver = Resolver::default();
-        let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
+        // What may be refused comes first, for every group: a supervisor that does not start ran no hook of any.
+        let mut ready = Vec::new();
         for group in &config.groups {
-            let core = restored(group, &recovered, options, clock)?;
-            record_start(&journal.handle(), &core, &config.hash, clock).await?;
+            let refused = |error| StartError::Probe { group: group.name.clone(), error };
+            let probers = probers(group, |_| true, &resolver).map_err(refused)?;
+            ready.push((restored(group, &recovered, options, clock)?, probers));
+        }
+        for (core, _) in &ready {
+            record_start(&journal.handle(), core, &config.hash, clock).await?;
+        }
+        let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
+        for (group, (core, probers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
             let handle = task::start(core, journal.handle(), clock);
-            watching.insert(group.name.clone(), watch(group, &handle, &scheduler, &resolver).await?);
+            watching.insert(group.name.clone(), watch(group, &handle, &scheduler, probers).await);
             groups.push(handle);
         }
         tell_of_failure(journal.handle(), &groups);
@@ -171,6 +179,13 @@ fn restored(
     let left = recovered.groups.get(name);
     let (engine, driver) = match left {
         Some(left) => {
+            if let Some(endpoint) = stated(name, &options.first_start) {
+                let active = left.snapshot.active.as_ref().map_or("none", |active| &*active.endpoint);
+                warn!(
+                    group = name,
+                    endpoint, active, "--first-start changes nothing: the journal has the group's state"
+                );
+            }
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
             if !left.driver.is_null() {
@@ -251,16 +266,9 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Probes the group's endpoints and hands the results to its loop.
-async fn watch(
-    group: &GroupConfig,
-    handle: &GroupHandle,
-    scheduler: &Scheduler,
-    resolver: &Resolver,
-) -> Result<Watching, StartError> {
+async fn watch(group: &GroupConfig, handle: &GroupHandle, scheduler: &Scheduler, probers: Probers) -> Watching {
     let (events, mut told) = mpsc::channel(BACKLOG);
     let mut watching = Watching { scheduled: scheduler.group(events), endpoints: Vec::new(), probers: BTreeMap::new() };
-    let probers =
-        probers(group, |_| true, resolver).map_err(|error| StartError::Probe { group: group.name.clone(), error })?;
     for (name, prober) in probers {
         watching.watch(group, &name, prober);
     }
@@ -284,5 +292,5 @@ async fn watch(
             }
         }
     });
-    Ok(watching)
+    watching
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use broker_failover::supervisor::config::load;
+use broker_failover::supervisor::config;
 use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
 use serde_json::Value;
@@ -34,11 +34,7 @@ impl Supervisor {
     fn socket(&self) -> Result<PathBuf, String> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(file)) => {
-                let checked = load(file).map_err(|error| format!("{}: cannot be read: {error}", file.display()))?;
-                // It can be reached although the rest of its file is at fault, while that is being edited.
-                checked.socket.ok_or_else(|| format!("{} is refused: see check, or name --socket", file.display()))
-            }
+            (None, Some(file)) => config::socket(file).map_err(|error| format!("{}: {error}", file.display())),
             (None, None) => Err("which supervisor? --config or --socket".to_owned()),
         }
     }
@@ -92,11 +88,13 @@ fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {
 }
 
 fn unreachable(socket: &Path, error: &io::Error) -> String {
-    format!("{}: no supervisor answers there: {error}", socket.display())
+    format!("the control socket {}: no supervisor answers there: {error}", socket.display())
 }
 
 fn table(group: &Value) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // What people and far sides wrote stays on its line.
+    let plain = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), plain);
     let mut out = format!("{}: {}", text(&group["name"]), text(&group["order_flow"]));
     let mut more = |present: bool, what: String| {
         if present {

@@ -4,6 +4,7 @@ mod check;
 mod control;
 mod demo;
 mod journal;
+mod log;
 mod plan;
 mod plan_output;
 mod replay;

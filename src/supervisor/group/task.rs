@@ -138,6 +138,21 @@ impl GroupHandle {
     }
 }
 
+/// Resolves, with its name, when the loop of one of `groups` has ended; never if there are none.
+pub async fn until_one_ends(groups: &[GroupHandle]) -> String {
+    let mut loops = tokio::task::JoinSet::new();
+    for GroupHandle { name, inbox, .. } in groups.iter().cloned() {
+        loops.spawn(async move {
+            inbox.closed().await;
+            name
+        });
+    }
+    match loops.join_next().await {
+        Some(Ok(name)) => name,
+        Some(Err(_)) | None => std::future::pending().await,
+    }
+}
+
 /// Starts a group on the present runtime.
 pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle {
     let (inbox, messages) = mpsc::channel(INBOX);
