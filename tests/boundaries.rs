@@ -574,6 +574,17 @@ fn results_of_an_endpoint_that_came_or_moved_later_are_answers_and_signs_of_life
 }
 
 #[test]
+fn a_result_stays_awaited_when_the_trigger_changes() {
+    let mut desk = listening(Silence::Failure);
+    let _ = desk.due(0, desk.west);
+    let trigger = Some(Trigger::new(TriggerRule::Consecutive(2)).unwrap());
+    desk.engine.update_endpoint("west", EndpointUpdate { trigger, ..EndpointUpdate::default() }).unwrap();
+    assert_eq!(desk.tick(SECOND), (false, 0));
+    assert_eq!(desk.tick(SPAN), (false, 1));
+    assert_eq!(state(&desk, desk.west), EndpointState::Degraded);
+}
+
+#[test]
 fn one_result_is_awaited_at_a_time_and_a_restart_or_another_address_awaits_none() {
     let mut desk = listening(Silence::Failure);
     let _ = desk.due(0, desk.west);
