@@ -2,8 +2,9 @@
 #![cfg(feature = "supervisor")]
 
 use std::path::Path;
+use std::time::Duration;
 
-use broker_failover::engine::{Policy, PolicySettings};
+use broker_failover::engine::{Policy, PolicySettings, Trigger, TriggerRule};
 use broker_failover::supervisor::config::{Severity, json_schema, load, parse};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs");
@@ -46,6 +47,21 @@ fn the_defaults_of_the_file_are_the_defaults_of_the_engine() {
     let text = example().replace("failure_threshold = 3\ncooldown = \"60s\"\n", "");
     let checked = parse(&text, Path::new(FOLDER));
     assert_eq!(checked.config.unwrap().groups[0].policy.settings(), &PolicySettings::default());
+}
+
+#[test]
+fn a_trigger_is_that_of_the_policy_or_the_endpoints_own() {
+    let text = example()
+        .replace("failure_threshold = 3\n", "trigger = { consecutive = 5 }\n")
+        .replace("priority = 10\n", "priority = 10\ntrigger = { window = \"2s\" }\n");
+    let config = parse(&text, Path::new(FOLDER)).config.unwrap();
+    let group = &config.groups[0];
+    let rules = (group.policy.trigger().rule(), group.endpoints[1].endpoint.trigger.map(Trigger::rule));
+    assert_eq!(rules, (TriggerRule::Consecutive(5), Some(TriggerRule::Window(Duration::from_secs(2)))));
+    assert_eq!((group.policy.settings().failure_threshold, group.endpoints[0].endpoint.trigger), (5, None));
+    // Five in a row are four quarters of a second after the first; a window of two seconds is eight.
+    let detection = group.detection();
+    assert_eq!((detection.refused.0.as_millis(), detection.refused.1.as_millis()), (1000, 3000));
 }
 
 #[test]
@@ -101,6 +117,28 @@ fn every_error_says_where_what_and_what_would_be_right() {
         ("interval_when_failing = \"250ms\"", "interval_when_failing = \"2s\"", "longer than interval"),
         ("mode = \"automatic\"", "mode = \"sometimes\"", "found \"sometimes\"; expected \"automatic\" or \"manual\""),
         ("listen  = \"127.0.0.1:9464\"", "listen = \"here\"", "2:10: error: supervisor.listen: not an address"),
+        (
+            "cooldown = \"60s\"",
+            "trigger = { window = \"60s\", failures = 3 }",
+            "10:11: error: group[0].policy.trigger: failures with window; expected \"consecutive\" alone",
+        ),
+        (
+            "cooldown = \"60s\"",
+            "trigger = { failures = 4, of = 3 }",
+            "group[0].policy.trigger.failures: failures is 4; expected at most of, which is 3",
+        ),
+        ("cooldown = \"60s\"", "trigger = { window = \"0s\" }", "trigger.window: window is 0ns; expected 1ns to"),
+        (
+            "cooldown = \"60s\"",
+            "trigger = { consecutive = 4 }",
+            "group[0].policy: consecutive is 4; expected failure_threshold, which is 3",
+        ),
+        (
+            "cooldown = \"60s\"",
+            "minimum_history = 2",
+            "group[0].policy: minimum_history is 2; expected at least 3, which the trigger needs",
+        ),
+        ("priority = 10", "trigger = {}", "group[0].endpoint[1].trigger: no key; expected \"consecutive\" alone"),
         ("journal = \"state/journal\"", "", "supervisor.journal: the key is missing; expected Folder of the journal"),
     ];
     for (from, to, expected) in cases {

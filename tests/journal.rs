@@ -118,6 +118,21 @@ fn new_engine() -> Engine {
     engine
 }
 
+/// Endpoints whose triggers remember more than failures in a row.
+fn patient_engine() -> Engine {
+    let trigger = |rule| Trigger::new(rule).unwrap();
+    let among = trigger(TriggerRule::Failures { failures: 2, of: 3 });
+    let window = trigger(TriggerRule::Window(Duration::from_millis(700)));
+    let settings =
+        PolicySettings { trigger: Some(among), minimum_history: Some(4), ..new_engine().policy().settings().clone() };
+    let mut engine = Engine::new(Policy::new(settings).unwrap());
+    engine.register(Endpoint::primary("east", "us-east-1", "https://east.example")).unwrap();
+    engine.register(Endpoint::backup("west", "us-west-2", "https://west.example", 10).with_trigger(window)).unwrap();
+    let patient = trigger(TriggerRule::Consecutive(5));
+    engine.register(Endpoint::backup("south", "sa-east-1", "https://south.example", 20).with_trigger(patient)).unwrap();
+    engine
+}
+
 /// A group as a supervisor has it: an engine, and a handle to have its inputs recorded.
 struct Desk {
     name: Arc<str>,
@@ -129,7 +144,8 @@ struct Desk {
 impl Desk {
     /// A group that was never configured.
     fn new(name: &str, journal: &JournalHandle) -> Self {
-        let desk = Self { name: name.into(), engine: new_engine(), journal: journal.clone(), now: 1 };
+        let engine = if name == "patient" { patient_engine() } else { new_engine() };
+        let desk = Self { name: name.into(), engine, journal: journal.clone(), now: 1 };
         desk.append(desk.config());
         desk
     }
@@ -137,7 +153,8 @@ impl Desk {
     /// A group as a journal has it, on a supervisor whose clock is at `now`.
     fn recovered(name: &str, journal: &JournalHandle, recovered: &Recovered, now: u64) -> Self {
         let group = &recovered.groups[name];
-        let policy = new_engine().policy().clone();
+        let engine = if name == "patient" { patient_engine() } else { new_engine() };
+        let policy = engine.policy().clone();
         let restored = Engine::restore(policy, group.snapshot.clone(), at(now), RestartKind::Monitor).unwrap();
         let desk = Self { name: name.into(), engine: restored, journal: journal.clone(), now };
         desk.append(Body::Config(ConfigRecord { line: group.config.clone(), hash: "hash".to_owned() }));
@@ -1503,6 +1520,7 @@ fn a_reload_that_leaves_some_health_as_it_was_is_read_back_and_exported_as_that(
         successes,
         probed_at: Seconds(at(probed_at).as_nanos()),
         error: error.map(str::to_owned),
+        trigger: None,
     };
     let refused = "Refused: connection";
     let health = vec![health("east", 1, 0, seen, Some(refused)), health("west", 0, 2, seen - 10, None)];
@@ -1623,14 +1641,14 @@ proptest! {
 
     #[test]
     fn whatever_happened_is_recovered_verified_and_replayed_alike(
-        ops in proptest::collection::vec((0..2_usize, op()), 1..120),
+        ops in proptest::collection::vec((0..3_usize, op()), 1..120),
         segment_size in 1..12_000_u64,
         keep_all in any::<bool>(),
     ) {
         let folder = Folder::new("any");
         let size = if keep_all { u64::MAX } else { 2 * segment_size };
         let options = Options { segment_size, keep: Keep { age: Duration::MAX, size }, ..folder.options() };
-        let names = ["main", "other"];
+        let names = ["main", "other", "patient"];
         let (mut journal, recovered) = Journal::open(options.clone(), at(0)).unwrap();
         let mut desks = names.map(|name| Desk::new_or_recovered(name, &journal.handle(), &recovered));
         let mut inputs = 0;

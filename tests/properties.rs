@@ -14,6 +14,7 @@
 mod generate;
 mod model;
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
@@ -59,6 +60,8 @@ properties! {
     an_input_about_one_endpoint_changes_no_other,
     a_failover_takes_the_best_eligible_target,
     the_history_has_an_entry_for_every_epoch_after_the_first,
+    down_is_what_the_trigger_says,
+    silence_counts_only_while_the_monitor_lives,
 }
 
 type Property = fn(&Trial) -> Result<(), String>;
@@ -297,7 +300,10 @@ fn a_failback_has_passed_every_gate(trial: &Trial) -> Result<(), String> {
         let before = moment.before;
         let primary = endpoint(before, event.str("to"));
         let successes = primary.and_then(|primary| primary.u64("consecutive_successes")).unwrap_or(0);
-        let cooled = before.str("last_switch_age").is_none_or(|age| seconds(age) >= policy.cooldown);
+        let doubled = before.list("failback_ages").iter().filter(|_| policy.cooldown_max.is_some());
+        let most = policy.cooldown_max.unwrap_or(policy.cooldown);
+        let cooldown = doubled.fold(policy.cooldown, |cooldown, _| (2 * cooldown).min(most));
+        let cooled = before.str("last_switch_age").is_none_or(|age| seconds(age) >= cooldown);
         ensure!(primary.and_then(|it| it.bool("primary")) == Some(true), "not the primary: {moment}");
         ensure!(before.bool("operator_placed") == Some(false), "an operator placed it: {moment}");
         ensure!(cooled, "within the cooldown: {moment}");
@@ -428,6 +434,90 @@ fn the_history_has_an_entry_for_every_epoch_after_the_first(trial: &Trial) -> Re
         let newest = status.u64("epoch").unwrap_or(1);
         ensure!(kept.iter().copied().eq(dropped + 2..=newest), "epochs missing: {status}");
         ensure!(kept.len() <= trial.policy.history_limit, "more than the limit: {status}");
+    }
+    Ok(())
+}
+
+/// INV-30. An endpoint becomes DOWN with a failure that makes what its trigger is waiting for so, with enough of a
+/// history; DOWN ends with a success, unless that leaves too many failures among the newest results.
+fn down_is_what_the_trigger_says(trial: &Trial) -> Result<(), String> {
+    // Of each endpoint: when its results came, and whether they were failures.
+    let mut results: BTreeMap<String, Vec<(Nanos, bool)>> = BTreeMap::new();
+    for moment in trial.moments() {
+        // What was seen before a stop of the monitor proves nothing any more.
+        if moment.output.get("monitor_stopped").is_some() {
+            results.clear();
+        }
+        let trigger = |endpoint: &Json| endpoint.get("trigger").map_or(trial.policy.trigger, model::Trigger::new);
+        for after in moment.after.list("endpoints") {
+            let name = after.str("name");
+            let Some(before) = endpoint(moment.before, name) else { continue };
+            let heard = results.entry(name.unwrap_or_default().to_owned()).or_default();
+            let states = (before.str("state").unwrap_or_default(), after.str("state").unwrap_or_default());
+            if states.1 == "UNKNOWN" || trigger(before) != trigger(after) {
+                heard.clear();
+            }
+            let probed = moment.input.str("probe") == name && moment.output.get("error").is_none();
+            let missing = moment.output.list("missing").iter().any(|it| it.as_str() == name);
+            let counted = missing && trial.policy.silence_is_failure;
+            if !(probed || counted) {
+                ensure!(states.0 == states.1 || states.1 == "UNKNOWN", "another state without a result: {moment}");
+                continue;
+            }
+            let failed = moment.input.bool("ok") != Some(true);
+            heard.push((seconds(moment.input.str("at").unwrap_or_default()), failed));
+            let newest = |count: usize| heard[heard.len().saturating_sub(count)..].iter().filter(|it| it.1).count();
+            let is_so = match trigger(after) {
+                model::Trigger::InARow(count) => newest(count) == count,
+                model::Trigger::Among { failures, of } => newest(of) >= failures,
+                model::Trigger::AllOf(window) => {
+                    let failures = heard.iter().rev().take_while(|it| it.1);
+                    let times: Vec<Nanos> = failures.map(|it| it.0).collect();
+                    let whole = times.windows(2).take_while(|pair| pair[0] - pair[1] <= trial.policy.max_health_age);
+                    let reach = whole.count();
+                    times.first().is_some_and(|last| last - times[reach] >= window)
+                }
+            };
+            let enough = heard.len() >= trial.policy.minimum_history(trigger(after));
+            let due = match (states.0, failed) {
+                ("DOWN", true) => "DOWN",
+                ("DOWN", false) if is_so => "DOWN",
+                (_, true) if is_so && enough => "DOWN",
+                (_, true) => "DEGRADED",
+                (_, false) => "HEALTHY",
+            };
+            ensure!(states.1 == due, "{due} was due: {moment}");
+        }
+    }
+    Ok(())
+}
+
+/// INV-33. A tick, and a result that becomes due, change nothing but the endpoints that they name as missing, and those
+/// only where silence is a failure. What finds that the monitor had stopped names none, and makes no endpoint DOWN for
+/// which one result is not enough.
+fn silence_counts_only_while_the_monitor_lives(trial: &Trial) -> Result<(), String> {
+    for moment in trial.moments().filter(|moment| moment.output.get("error").is_none()) {
+        let (before, after) = (moment.before, moment.after);
+        let stopped = moment.output.get("monitor_stopped").is_some();
+        let missing = moment.output.list("missing");
+        ensure!(!stopped || missing.is_empty(), "missing, and nobody looked: {moment}");
+        if matches!(verb(moment.input), "tick" | "due") {
+            if missing.is_empty() || !trial.policy.silence_is_failure {
+                ensure!(before.same_without(&["line"], after), "changed by silence: {moment}");
+            }
+            let not_missing = |endpoint: &&Json| missing.iter().all(|name| name.as_str() != endpoint.str("name"));
+            let [others_before, others_after] =
+                [before, after].map(|it| it.list("endpoints").iter().filter(not_missing));
+            ensure!(others_before.eq(others_after), "another endpoint changed: {moment}");
+            ensure!(before.same_without(&["line", "endpoints", "eligible_targets"], after), "more changed: {moment}");
+        }
+        for endpoint_after in after.list("endpoints").iter().filter(|_| stopped) {
+            let own = endpoint_after.get("trigger").map_or(trial.policy.trigger, model::Trigger::new);
+            let became_down = endpoint_after.str("state") == Some("DOWN")
+                && state_of(before, endpoint_after.str("name")) != Some("DOWN");
+            let one_is_enough = trial.policy.minimum_history(own) <= 1;
+            ensure!(!became_down || one_is_enough, "DOWN by a stop of the monitor: {moment}");
+        }
     }
     Ok(())
 }

@@ -284,7 +284,7 @@ const INPUTS: &[Input] = &[
     Input { name: "any question with a stale confirmation", prepare: nothing, apply: World::with_stale_confirmations },
     Input { name: "any assessment", prepare: |w| w.evidence(&[(LINE, "+")]), apply: World::assessments },
     Input {
-        name: "register, update, maintenance, validate",
+        name: "register, update, maintenance, validate, tick, due",
         prepare: nothing,
         apply: |w| {
             let update =
@@ -298,6 +298,8 @@ const INPUTS: &[Input] = &[
                 Answer::done(w.engine.set_maintenance("line", true)),
                 Answer::done(w.engine.set_maintenance("west", true)),
                 Answer::done(w.engine.set_maintenance("east", true)),
+                Answer::done(w.engine.due(w.now, WEST, Duration::from_secs(1))),
+                Answer::done(Ok::<_, EngineError>(w.engine.tick(w.now))),
             ]
         },
     },
@@ -666,6 +668,81 @@ fn health_follows_its_table() {
     assert_eq!(cells, 4 * 5 - 1);
 }
 
+/// Results of one endpoint, by mark, under a trigger of 2 of 3 and a history of so many, before the result in question.
+fn marks_before(state: &str, column: &str) -> Option<(u32, &'static str)> {
+    let (holds, least) = match column {
+        "success, its condition holds" => (true, 5),
+        "success, it does not hold" => (false, 2),
+        "failure, armed and it holds" => (true, 2),
+        "failure, otherwise" => (false, 2),
+        _ => panic!("{column}: not known here"),
+    };
+    Some(match (state, holds) {
+        ("UNKNOWN", false) => (2, ""),
+        // Of 2 of 3, no single result makes it.
+        ("UNKNOWN", true) => return None,
+        ("HEALTHY", true) if least == 5 => (4, "xx+"),
+        ("HEALTHY", true) => (2, "x+"),
+        ("HEALTHY", false) => (2, "+"),
+        ("DEGRADED", true) if least == 5 => (5, "xx"),
+        ("DEGRADED", true) => (2, "x"),
+        ("DEGRADED", false) if column.starts_with("failure") => (3, "x"),
+        ("DEGRADED", false) => (2, "x"),
+        ("DOWN", true) => (2, "xx"),
+        ("DOWN", false) if column.starts_with("success") => (2, "xx+"),
+        // A trigger that is changed holds no more, and has to be armed anew.
+        ("DOWN", false) => (2, "xx!"),
+        _ => panic!("{state}: not known here"),
+    })
+}
+
+#[test]
+fn a_trigger_follows_its_table() {
+    let table = Document::read().table("What a trigger makes of a result");
+    assert_eq!(table.names(), BTreeSet::from(["UNKNOWN", "HEALTHY", "DEGRADED", "DOWN"]));
+    assert_eq!(table.columns.len(), 4);
+    let trigger = |failures, of| Trigger::new(TriggerRule::Failures { failures, of }).expect("a legal trigger");
+    for (state, _) in &table.rows {
+        for column in &table.columns {
+            let success = column.starts_with("success");
+            let (failures, of, minimum, marks) = match (state.as_str(), marks_before(state, column)) {
+                ("UNKNOWN", None) if success => {
+                    assert_eq!(table.cell(state, column), Some("–"), "{state}, {column}");
+                    continue;
+                }
+                ("UNKNOWN", None) => (1, 1, 1, ""),
+                // With 2 of 3 it would hold again with the next failure but for the history.
+                ("HEALTHY", Some((minimum, "xx+"))) => (1, 4, minimum.max(4), "xx+"),
+                (_, Some((minimum, marks))) => (2, 3, minimum, marks),
+                (state, None) => panic!("{state}, {column}"),
+            };
+            let settings = PolicySettings {
+                trigger: Some(trigger(failures, of)),
+                minimum_history: Some(minimum.max(failures)),
+                ..PolicySettings::default()
+            };
+            let mut engine = Engine::new(Policy::new(settings).expect("the policy is within its bounds"));
+            let id = engine.register(Endpoint::backup("west", "r", "w", 10)).expect("it can be registered");
+            let mut probe = |result| {
+                engine.record_probe(Timestamp::ZERO, id, result).map(|change| change.to.name()).expect("it is there")
+            };
+            let mut found = "UNKNOWN";
+            let (marks, changed) = (marks.trim_end_matches('!'), marks.ends_with('!'));
+            for mark in marks.chars() {
+                found = probe(if mark == '+' { ProbeResult::Success } else { ProbeResult::FAILED });
+            }
+            assert_eq!(found, state.as_str(), "before {column}");
+            if changed {
+                let update = EndpointUpdate { trigger: Some(trigger(3, 3)), ..EndpointUpdate::default() };
+                engine.update_endpoint("west", update).expect("a legal change");
+            }
+            let result = if success { ProbeResult::Success } else { ProbeResult::FAILED };
+            let found = engine.record_probe(Timestamp::ZERO, id, result).map(|change| change.to.name());
+            assert_eq!(found.ok(), table.cell(state, column), "{state}, {column}");
+        }
+    }
+}
+
 // ---- Active path, epoch, memory -----------------------------------------------------------------------------------------
 
 /// What is remembered beside health and order flow.
@@ -808,7 +885,9 @@ fn errors_come_in_their_order_and_change_nothing() {
     }
     assert_eq!(told, error_codes(), "the codes of the table, and those of the engine");
     let inputs: BTreeSet<_> = table.names();
-    for input in ["register", "update", "validate", "probe", "maintenance", "evaluate failover", "evaluate failback"] {
+    for input in
+        ["register", "update", "validate", "probe", "due", "maintenance", "evaluate failover", "evaluate failback"]
+    {
         assert!(inputs.contains(input), "{input}");
     }
 }
@@ -884,6 +963,7 @@ fn provoke(input: &str, faults: &[&str]) -> &'static str {
             return wrong.validate_configuration().expect_err("it is refused").code();
         }
         "probe" => Answer::done(engine.record_probe(now, EndpointId::from_index(9), ProbeResult::Success)),
+        "due" => Answer::done(engine.due(now, EndpointId::from_index(9), Duration::from_secs(1))),
         "maintenance" => Answer::done(engine.set_maintenance("nowhere", true)),
         "evaluate failover" => Answer::decision(engine.evaluate_failover(now, fence)),
         "evaluate failback" => {
@@ -951,7 +1031,7 @@ fn every_invariant_names_tests_that_exist_and_every_check_is_an_invariant() {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     let (random, exhaustive) = (source("properties.rs"), source("exhaustive.rs"));
-    let elsewhere = ["boundaries.rs", "state_machine.rs", "scenarios.rs", "cli.rs"].map(source).concat();
+    let elsewhere = ["boundaries.rs", "state_machine.rs", "scenarios.rs", "cli.rs", "patience.rs"].map(source).concat();
     let mut named: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (id, cells) in &table.rows {
         let mut shown = 0;

@@ -120,7 +120,7 @@ impl FailoverDecision {
 pub enum Reason {
     /// NO_ACTION: the active endpoint answers.
     ActiveHealthy,
-    /// NO_ACTION: too few failures in a row to abandon the active endpoint.
+    /// NO_ACTION: the active endpoint fails, and its trigger does not say DOWN.
     ActiveDegraded,
     /// NO_ACTION: nothing is known against the active endpoint, nor for it.
     ActiveUnknown,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{ConfigurationError, EngineError, Field};
+use super::trigger::Trigger;
 
 /// Priority of a primary that states none.
 pub const DEFAULT_PRIMARY_PRIORITY: u32 = 0;
@@ -26,6 +27,9 @@ pub struct Endpoint {
     pub primary: bool,
     /// Lower is preferred; ties go by name.
     pub priority: u32,
+    /// What makes this endpoint DOWN; by default what the policy says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
 }
 
 impl Endpoint {
@@ -42,7 +46,14 @@ impl Endpoint {
     }
 
     fn new(name: String, region: String, url: String, primary: bool, priority: u32) -> Self {
-        Self { name, region, url, account: None, primary, priority }
+        Self { name, region, url, account: None, primary, priority, trigger: None }
+    }
+
+    /// The same endpoint with a trigger of its own.
+    #[must_use]
+    pub fn with_trigger(mut self, trigger: Trigger) -> Self {
+        self.trigger = Some(trigger);
+        self
     }
 
     /// The same endpoint, stating the account that it fronts.
@@ -52,7 +63,8 @@ impl Endpoint {
         self
     }
 
-    /// Whether probes of `self` and of `other` tell of the same thing. Name, role and priority do not matter.
+    /// Whether probes of `self` and of `other` tell of the same thing. Name, role, priority and trigger do not
+    /// matter.
     #[must_use]
     pub fn same_address(&self, other: &Self) -> bool {
         self.region == other.region && self.url == other.url && self.account == other.account
@@ -100,6 +112,8 @@ pub struct EndpointUpdate {
     pub primary: Option<bool>,
     /// New priority.
     pub priority: Option<u32>,
+    /// New trigger. (One that was stated cannot be taken back, only changed.)
+    pub trigger: Option<Trigger>,
 }
 
 /// An endpoint's place in the order of registration; never reused.
@@ -172,6 +186,7 @@ impl Roster {
             account: update.account.or_else(|| now.account.clone()),
             primary: update.primary.unwrap_or(now.primary),
             priority: update.priority.unwrap_or(now.priority),
+            trigger: update.trigger.or(now.trigger),
         }
         .trimmed();
         new.refuse_blank()?;

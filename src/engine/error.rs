@@ -31,6 +31,38 @@ pub enum PolicyError {
         /// The least legal value.
         least: &'static str,
     },
+    /// A count out of bounds.
+    #[error("{key} is {found}; expected 1 to {most}")]
+    Range {
+        /// The policy key.
+        key: &'static str,
+        /// Its value.
+        found: u32,
+        /// The greatest legal value.
+        most: u32,
+    },
+    /// A value that contradicts another one.
+    #[error("{key} is {found}; expected {expected}")]
+    Mismatch {
+        /// The policy key.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// What the other value leaves room for.
+        expected: String,
+    },
+}
+
+impl PolicyError {
+    /// The policy key that it is about.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self {
+            Self::Count { key, .. } | Self::Span { key, .. } | Self::Range { key, .. } | Self::Mismatch { key, .. } => {
+                key
+            }
+        }
+    }
 }
 
 /// A field of an endpoint that must not be blank.

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::time::Timestamp;
+use super::trigger::{Patience, Seen};
 
 /// What is known of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,11 +15,11 @@ pub enum EndpointState {
     /// Never probed since registration, restart or a change of address. Not HEALTHY.
     #[default]
     Unknown,
-    /// The last result was a success.
+    /// The last result was a success, and the trigger does not say DOWN.
     Healthy,
-    /// The last result was a failure, and fewer than `failure_threshold` came in a row.
+    /// The last result was a failure, and the trigger does not say DOWN.
     Degraded,
-    /// At least `failure_threshold` failures came in a row.
+    /// What the [`Trigger`](super::Trigger) says; by default at least `failure_threshold` failures in a row.
     Down,
 }
 
@@ -55,6 +56,9 @@ impl ProbeResult {
     /// A failure of which nothing more is known.
     pub const FAILED: Self = Self::Failure(Cow::Borrowed("failed"));
 
+    /// What a result that was due and did not come counts for under [`Silence::Failure`](super::Silence).
+    pub const MISSING: Self = Self::Failure(Cow::Borrowed("no result when it was due"));
+
     /// A failure with the panic's message.
     #[must_use]
     pub fn panicked(message: &str) -> Self {
@@ -71,6 +75,8 @@ pub struct HealthChange {
     pub to: EndpointState,
     /// Whether it opened order flow (HOLD STARTING ends with a success of the active path).
     pub opened: bool,
+    /// Whether the monitor had stopped until now (see [`Heard`](super::Heard)).
+    pub monitor_stopped: bool,
 }
 
 /// Counters and state of one endpoint.
@@ -108,6 +114,34 @@ impl Health {
             }
         }
         self.state
+    }
+
+    /// The state after `result`, for a trigger that looks at more than failures in a row. The counters are the same.
+    #[inline(never)]
+    pub(super) fn record_patiently(
+        &mut self,
+        now: Timestamp,
+        result: ProbeResult,
+        patience: &mut Patience,
+        most: u64,
+    ) -> EndpointState {
+        let (gap, before) = (self.age(now), self.state);
+        let failed = matches!(result, ProbeResult::Failure(_));
+        self.record(now, result, u32::MAX);
+        self.state = patience.judge(Seen { now, failed, failures: self.consecutive_failures, gap, most, before });
+        self.state
+    }
+
+    /// As a journal kept it.
+    #[cfg(feature = "supervisor")]
+    pub(crate) fn recalled(
+        state: EndpointState,
+        (consecutive_failures, consecutive_successes): (u32, u32),
+        probed_at: Timestamp,
+        error: Option<String>,
+    ) -> Self {
+        let last_probe_error = error.map(Cow::Owned);
+        Self { state, consecutive_failures, consecutive_successes, probed_at, last_probe_error }
     }
 
     /// UNKNOWN, HEALTHY, DEGRADED or DOWN.

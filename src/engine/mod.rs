@@ -19,9 +19,11 @@ mod health;
 mod history;
 mod input;
 mod policy;
+mod silence;
 mod snapshot;
 mod targets;
 mod time;
+mod trigger;
 
 pub use decision::{FailoverDecision, FailoverOutcome, Note, Notes, Reason, SwitchEvent, SwitchKind};
 pub use endpoint::{DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointId, EndpointUpdate};
@@ -31,16 +33,24 @@ pub use flow::{HaltCode, HaltOrder, HoldReason, OrderAction, OrderFlow};
 pub use health::{EndpointState, Health, HealthChange, ProbeResult};
 pub use history::HistoryEntry;
 pub use input::{Evaluation, FenceClaim, Input, InputError, Output};
-pub use policy::{Policy, PolicySettings, ResumeAfterHalt};
+pub use policy::{Policy, PolicySettings, ResumeAfterHalt, Silence};
+pub use silence::Heard;
 pub use snapshot::{RestartKind, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, SnapshotSwitch};
 pub use time::Timestamp;
+#[cfg(feature = "supervisor")]
+pub(crate) use trigger::Evidence;
+pub use trigger::{Trigger, TriggerRule};
+
+use std::num::NonZeroU32;
 
 use endpoint::Roster;
 use flap::FlapLimiter;
 use flow::Flow;
 use history::History;
+use silence::Observer;
 use targets::Targets;
 use time::Since;
+use trigger::Patience;
 
 /// The active path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +64,11 @@ struct Active {
 }
 
 /// What is known of one endpoint beside its registration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Standing {
     health: Health,
+    /// Failures in a row that are DOWN, where nothing else is to be looked at. `None`: ask its [`Patience`].
+    plain: Option<NonZeroU32>,
     maintenance: bool,
 }
 
@@ -90,6 +102,10 @@ pub struct Engine {
     roster: Roster,
     /// In order of registration.
     standings: Vec<Standing>,
+    /// Likewise. Apart from the standings: a probe that needs nothing of them reads nothing of them.
+    patiences: Vec<Patience>,
+    /// The monitor's signs of life, once there was a tick, or a result due.
+    observer: Option<Observer>,
     targets: Targets,
     active: Option<Active>,
     flow: Flow,
@@ -111,6 +127,8 @@ impl Engine {
             policy,
             roster: Roster::default(),
             standings: Vec::new(),
+            patiences: Vec::new(),
+            observer: None,
             targets: Targets::default(),
             active: None,
             flow: Flow::Starting,
@@ -129,9 +147,11 @@ impl Engine {
     /// BLANK_FIELD, DUPLICATE_ENDPOINT (an unchanged one too), SECOND_PRIMARY, in this order, then TOO_MANY_ENDPOINTS
     /// (65,535).
     pub fn register(&mut self, endpoint: Endpoint) -> Result<EndpointId, EngineError> {
-        let primary = endpoint.primary;
+        let (primary, trigger) = (endpoint.primary, endpoint.trigger);
         let id = self.roster.register(endpoint)?;
-        self.standings.push(Standing::default());
+        let patience = Patience::new(&self.policy, trigger);
+        self.standings.push(Standing::new(&patience, false).observed(self.observer.is_some()));
+        self.patiences.push(patience);
         self.rebuild_targets();
         if primary {
             self.active = Some(Active { id, epoch: Epoch::FIRST, spent: false, operator_placed: false });
@@ -139,8 +159,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Changes keys of an endpoint. A changed region, url or account makes its health UNKNOWN; equal values are no
-    /// change.
+    /// Changes keys of an endpoint. A changed region, url or account makes its health UNKNOWN; a changed trigger has to
+    /// be armed anew; equal values are no change.
     ///
     /// # Errors
     /// UNKNOWN_ENDPOINT, BLANK_FIELD, ROLE_CHANGE, ENDPOINT_IS_ACTIVE (region, url or account of the active endpoint:
@@ -151,9 +171,17 @@ impl Engine {
         if moved && self.active.is_some_and(|active| active.id == id) {
             return Err(EngineError::EndpointIsActive { endpoint: new.name });
         }
+        let trigger = new.trigger;
         self.roster.replace(id, new);
-        if let (true, Some(standing)) = (moved, self.standings.get_mut(id.index())) {
-            standing.health = Health::default();
+        let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
+        if let Some((standing, patience)) = known {
+            if moved {
+                *patience = Patience::new(&self.policy, trigger);
+                *standing = Standing::new(patience, standing.maintenance).observed(self.observer.is_some());
+            } else if patience.replace(&self.policy, trigger) {
+                // There may be failures in a row from before.
+                standing.plain = None;
+            }
         }
         self.rebuild_targets();
         Ok(())
@@ -195,6 +223,16 @@ impl Engine {
 }
 
 impl Standing {
+    /// Where ticks and due results are told, every result is a sign of life that has to be looked at.
+    fn observed(self, observed: bool) -> Self {
+        Self { plain: self.plain.filter(|_| !observed), ..self }
+    }
+
+    /// Nothing is known yet.
+    fn new(patience: &Patience, maintenance: bool) -> Self {
+        Self { health: Health::default(), plain: patience.plain(), maintenance }
+    }
+
     fn is_candidate(&self) -> bool {
         self.health.state() == EndpointState::Healthy && !self.maintenance
     }
@@ -217,15 +255,55 @@ impl Engine {
         let Some(standing) = self.standings.get_mut(id.index()) else {
             return Err(EngineError::unknown_id(id));
         };
+        let Some(threshold) = standing.plain else { return self.record_patiently(now, id, result) };
         let from = standing.health.state();
-        let to = standing.health.record(now, result, self.policy.settings().failure_threshold);
-        let healthy = to == EndpointState::Healthy;
-        if healthy != (from == EndpointState::Healthy) {
+        let to = standing.health.record(now, result, threshold.get());
+        if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
             self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
+        Ok(self.recorded(now, id, from, to))
+    }
+
+    /// The same for a trigger that looks at more than failures in a row, and where a result is a sign of life.
+    #[inline(never)]
+    fn record_patiently(
+        &mut self,
+        now: Timestamp,
+        id: EndpointId,
+        result: ProbeResult,
+    ) -> Result<HealthChange, EngineError> {
+        // Only of an endpoint that is there: `record_probe` asked.
+        let monitor_stopped = self.hear(now);
+        if let Some(patience) = self.patiences.get_mut(id.index()) {
+            patience.answered();
+        }
+        let change = self.count_patiently(now, id, result)?;
+        Ok(HealthChange { monitor_stopped, ..change })
+    }
+
+    /// A result, or one that is missing and counts as a failure.
+    fn count_patiently(
+        &mut self,
+        now: Timestamp,
+        id: EndpointId,
+        result: ProbeResult,
+    ) -> Result<HealthChange, EngineError> {
+        let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
+        let Some((standing, patience)) = known else { return Err(EngineError::unknown_id(id)) };
+        let from = standing.health.state();
+        let to = standing.health.record_patiently(now, result, patience, self.policy.max_health_age);
+        standing.plain = patience.plain_from_now().filter(|_| self.observer.is_none());
+        self.targets.set(self.roster.rank(id), standing.is_candidate());
+        Ok(self.recorded(now, id, from, to))
+    }
+
+    /// What follows from a result for order flow.
+    #[inline(always)]
+    fn recorded(&mut self, now: Timestamp, id: EndpointId, from: EndpointState, to: EndpointState) -> HealthChange {
         self.saw(now);
+        let healthy = to == EndpointState::Healthy;
         let opened = healthy && self.flow == Flow::Starting && self.open_if_active(id);
-        Ok(HealthChange { from, to, opened })
+        HealthChange { from, to, opened, monitor_stopped: false }
     }
 
     /// Decides whether flow must leave the active path, and moves it. Never gated by cooldown, flap limiter or an
@@ -513,14 +591,15 @@ impl Engine {
         }
         let settings = self.policy.settings();
         let gated = |outcome, reason| Ok(self.unmoved(&view, outcome, reason, self.flow));
-        if let Some(switched) = self.last_switch.filter(|switched| switched.age(now) < self.policy.cooldown) {
-            let earliest = switched.reaches(self.policy.cooldown);
+        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
+        let cooldown = (self.policy.cooldown, self.policy.cooldown_max);
+        let cools = |switched| self.failbacks.cools_until(now, switched, cooldown, window);
+        if let Some(earliest) = self.last_switch.and_then(cools) {
             return gated(FailoverOutcome::CooldownActive { earliest }, Reason::CooldownNotElapsed);
         }
         if standing.health.consecutive_successes() < settings.failback_success_threshold {
             return gated(FailoverOutcome::NotStableYet, Reason::PrimaryNotStable);
         }
-        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
         if let Some(earliest) = self.failbacks.suppressed_until(now, max, window) {
             return gated(FailoverOutcome::FlapSuppressed { earliest }, Reason::FailbackBudgetSpent);
         }
@@ -640,6 +719,31 @@ impl Engine {
             .with(Note::NeverProbedActive, never_probed)
             .with(Note::FenceUnused, fence_unused)
             .with(Note::ClockWentBack, view.now < self.latest)
+    }
+}
+
+/// What a journal keeps beside a snapshot, to go on from the middle of a run.
+#[cfg(feature = "supervisor")]
+impl Engine {
+    /// What the trigger of `id` remembers, where that is more than the counters of its health say.
+    pub(crate) fn evidence(&self, id: EndpointId) -> Option<Evidence> {
+        let (standing, patience) = self.standings.get(id.index()).zip(self.patiences.get(id.index()))?;
+        patience.evidence(standing.health.state(), standing.plain.is_some())
+    }
+
+    /// Goes on with this health of `id`, and with what its trigger remembers. Order flow stays.
+    pub(crate) fn recall(&mut self, id: EndpointId, health: Health, evidence: &Evidence) {
+        let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
+        if let Some((standing, patience)) = known {
+            standing.plain = patience.recall(evidence);
+            standing.health = health;
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
+    }
+
+    /// The trigger of `id`: its own, or that of the policy.
+    pub(crate) fn trigger(&self, id: EndpointId) -> Trigger {
+        self.endpoint(id).and_then(|endpoint| endpoint.trigger).unwrap_or(self.policy.trigger())
     }
 }
 

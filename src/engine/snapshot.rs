@@ -12,6 +12,7 @@ use super::health::EndpointState;
 use super::history::{History, HistoryEntry};
 use super::policy::Policy;
 use super::time::{Since, Timestamp};
+use super::trigger::Patience;
 use super::{Active, Engine, Standing};
 
 /// What restarted.
@@ -158,9 +159,13 @@ impl Snapshot {
         }
         let mut roster = Roster::default();
         let mut standings = Vec::with_capacity(self.endpoints.len());
+        let mut patiences = Vec::with_capacity(self.endpoints.len());
         for SnapshotEndpoint { endpoint, maintenance } in self.endpoints {
+            let trigger = endpoint.trigger;
             roster.register(endpoint)?;
-            standings.push(Standing { maintenance, ..Standing::default() });
+            let patience = Patience::new(&policy, trigger);
+            standings.push(Standing::new(&patience, maintenance));
+            patiences.push(patience);
         }
         let active = restore_active(&roster, self.active)?;
         let (flow, halt) = self.order_flow.restore(active.as_ref())?;
@@ -181,6 +186,7 @@ impl Snapshot {
             latest: now,
             roster,
             standings,
+            patiences,
             active,
             ..Engine::new(policy)
         };

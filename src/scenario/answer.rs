@@ -6,7 +6,7 @@ use crate::engine::{
 };
 
 use super::json::{self, Writer};
-use super::{Step, Verb, decimal};
+use super::{Step, Verb, decimal, write};
 
 /// A step that was taken or refused, with the engine as it is now.
 pub struct Answer<'a> {
@@ -20,6 +20,13 @@ pub struct Answer<'a> {
     pub engine: &'a Engine,
     /// File time at which the engine's own time is zero: 0, or the last restart.
     pub(super) origin: u64,
+}
+
+/// Told only if it is so.
+fn stopped(out: &mut Writer, monitor_stopped: bool) {
+    if monitor_stopped {
+        out.bool("monitor_stopped", true);
+    }
 }
 
 impl Answer<'_> {
@@ -36,7 +43,11 @@ impl Answer<'_> {
             }
             Ok(Output::Decision(decision)) => self.decision(&mut out, decision),
             Ok(Output::Flow(flow)) => self.flow(&mut out, *flow),
-            Ok(Output::Health(_)) => self.health(&mut out),
+            Ok(Output::Health(change)) => self.health(&mut out, change.monitor_stopped),
+            Ok(Output::Heard(heard)) => {
+                stopped(&mut out, heard.monitor_stopped);
+                out.list("missing", self.engine.missing().map(|id| json::string(self.name(id))));
+            }
             Ok(Output::Done) if self.step.verb == Verb::Status => self.status(&mut out),
             Ok(Output::Done) => {}
         }
@@ -61,13 +72,14 @@ impl Answer<'_> {
         Timestamp::from_nanos(self.step.at.saturating_sub(self.origin))
     }
 
-    fn health(&self, out: &mut Writer) {
+    fn health(&self, out: &mut Writer, monitor_stopped: bool) {
         let Verb::Input(Input::Probe { endpoint, .. }) = &self.step.verb else { return };
         let Some(health) = self.engine.id(endpoint).ok().and_then(|id| self.engine.health(id)) else { return };
         out.string("state", health.state().name())
             .number("consecutive_failures", health.consecutive_failures())
             .number("consecutive_successes", health.consecutive_successes())
             .optional_string("last_probe_error", health.last_probe_error());
+        stopped(out, monitor_stopped);
     }
 
     fn decision(&self, out: &mut Writer, decision: &FailoverDecision) {
@@ -157,8 +169,11 @@ impl Answer<'_> {
                 .string("url", &endpoint.url)
                 .optional_string("account", endpoint.account.as_deref())
                 .bool("primary", endpoint.primary)
-                .number("priority", endpoint.priority)
-                .bool("maintenance", self.engine.in_maintenance(id))
+                .number("priority", endpoint.priority);
+            if let Some(own) = endpoint.trigger {
+                out.raw("trigger", &write::trigger(own));
+            }
+            out.bool("maintenance", self.engine.in_maintenance(id))
                 .string("state", health.state().name())
                 .number("consecutive_failures", health.consecutive_failures())
                 .number("consecutive_successes", health.consecutive_successes())

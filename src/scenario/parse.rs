@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError, Evaluation,
     FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, RestoreError,
-    ResumeAfterHalt, Snapshot, Timestamp,
+    ResumeAfterHalt, Silence, Snapshot, Timestamp, Trigger, TriggerRule,
 };
 
 use super::json::{self, Object, Value};
 use super::{Fault, Step, Verb, decimal};
 
 /// The verbs, in the order of the format's table.
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "probe",
+    "due",
+    "tick",
     "evaluate",
     "assess",
     "fence_started",
@@ -120,7 +122,11 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     }
     set! {
         failure_threshold: Value::u32,
+        trigger: |value| trigger(value).map(Some),
+        minimum_history: |value: Value<'_>| value.u32().map(Some),
+        silence: silence,
         cooldown: duration,
+        cooldown_max: |value| duration(value).map(Some),
         max_health_age: duration,
         failback_success_threshold: Value::u32,
         require_fence: Value::bool,
@@ -131,13 +137,39 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
         history_limit: Value::u32,
     }
     object.finish()?;
+    if let Some(TriggerRule::Consecutive(failures)) = settings.trigger.map(Trigger::rule) {
+        // Stated there, it need not be stated twice.
+        if places.iter().all(|(key, _)| *key != "failure_threshold") {
+            settings.failure_threshold = failures;
+        }
+    }
     Policy::new(settings).map_err(|error| {
-        let (key, bounds) = match &error {
-            PolicyError::Count { key, .. } => (*key, "1 to 4294967295".to_owned()),
-            PolicyError::Span { key, least, .. } => (*key, format!("{least} to 18446744073709551615ns")),
-        };
-        places.iter().find(|(name, _)| *name == key).map_or(value, |(_, place)| *place).unlike(bounds)
+        let place = |key: &str| places.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
+        let key = error.key();
+        let inside = || place("trigger").map(|trigger| trigger.at(key));
+        place(key).or_else(inside).unwrap_or(value).unlike(expected(&error))
     })
+}
+
+/// What a refused value of the policy should have been.
+fn expected(error: &PolicyError) -> String {
+    match error {
+        PolicyError::Count { .. } => "1 to 4294967295".to_owned(),
+        PolicyError::Span { least, .. } => format!("{least} to 18446744073709551615ns"),
+        PolicyError::Range { most, .. } => format!("1 to {most}"),
+        PolicyError::Mismatch { expected, .. } => expected.clone(),
+    }
+}
+
+fn trigger(value: Value<'_>) -> Result<Trigger, Fault> {
+    let mut object = value.object()?;
+    let mut number = |key| object.take(key).map(Value::u32).transpose();
+    let (consecutive, failures, of) = (number("consecutive")?, number("failures")?, number("of")?);
+    let window = object.take("window").map(duration).transpose()?;
+    object.finish()?;
+    let rule = TriggerRule::from_keys(consecutive, window, failures, of);
+    let rule = rule.ok_or_else(|| value.unlike(TriggerRule::KEYS))?;
+    Trigger::new(rule).map_err(|error| value.at(error.key()).unlike(expected(&error)))
 }
 
 fn duration(value: Value<'_>) -> Result<std::time::Duration, Fault> {
@@ -146,6 +178,21 @@ fn duration(value: Value<'_>) -> Result<std::time::Duration, Fault> {
         return Err(refuse());
     }
     decimal::parse_duration(&value.string()?).ok_or_else(refuse)
+}
+
+fn span(value: Value<'_>) -> Result<std::time::Duration, Fault> {
+    match duration(value)? {
+        std::time::Duration::ZERO => Err(value.unlike("a duration above zero")),
+        span => Ok(span),
+    }
+}
+
+fn silence(value: Value<'_>) -> Result<Silence, Fault> {
+    match value.raw() {
+        "\"note\"" => Ok(Silence::Note),
+        "\"failure\"" => Ok(Silence::Failure),
+        _ => Err(value.unlike("\"note\" or \"failure\"")),
+    }
 }
 
 fn resume_after_halt(value: Value<'_>) -> Result<ResumeAfterHalt, Fault> {
@@ -164,9 +211,10 @@ fn endpoint(value: Value<'_>) -> Result<Endpoint, Fault> {
     let account = object.take("account").map(Value::string).transpose()?;
     let primary = object.take("primary").map(Value::bool).transpose()?.unwrap_or(false);
     let priority = object.take("priority").map(Value::u32).transpose()?;
+    let trigger = object.take("trigger").map(trigger).transpose()?;
     object.finish()?;
     let default = if primary { DEFAULT_PRIMARY_PRIORITY } else { DEFAULT_BACKUP_PRIORITY };
-    Ok(Endpoint { name, region, url, account, primary, priority: priority.unwrap_or(default) })
+    Ok(Endpoint { name, region, url, account, primary, priority: priority.unwrap_or(default), trigger })
 }
 
 /// Any further line: one input and its time, which is not before `earliest`.
@@ -208,6 +256,8 @@ fn repeated(verb: &Verb, value: Value<'_>) -> Result<String, Fault> {
 fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Verb, Fault> {
     Ok(Verb::Input(match verb {
         "probe" => Input::Probe { endpoint: value.string()?, result: probe_result(rest)? },
+        "tick" => value.flag().map(|()| Input::Tick)?,
+        "due" => Input::Due { endpoint: value.string()?, within: span(rest.require("within")?)? },
         "evaluate" => Input::Evaluate(evaluation(value, "\"failover\" or \"failback\"")?, fence(rest)?),
         "assess" if value.raw() == "\"switchover\"" => {
             Input::Assess(Evaluation::Switchover(rest.require("target")?.string()?), fence(rest)?)
@@ -285,6 +335,7 @@ fn update(value: Value<'_>) -> Result<Input, Fault> {
         account: object.take("account").map(Value::string).transpose()?,
         primary: object.take("primary").map(Value::bool).transpose()?,
         priority: object.take("priority").map(Value::u32).transpose()?,
+        trigger: object.take("trigger").map(trigger).transpose()?,
     };
     object.finish()?;
     Ok(Input::Update { name, update })

@@ -147,17 +147,20 @@ fn endpoint<'a>(group: &'a GroupConfig, name: &str) -> Option<&'a EndpointConfig
     group.endpoints.iter().find(|one| one.endpoint.name == name)
 }
 
-/// Whether what was seen of `old` says nothing of `new`. Priority, shared fate and what the broker does to resting
+/// Whether what was seen of `old` says nothing of `new`, or nothing to its trigger. Priority, shared fate and what the broker does to resting
 /// orders make no other path of it.
 fn is_another(old: &EndpointConfig, new: &EndpointConfig) -> bool {
-    !old.endpoint.same_address(&new.endpoint) || old.probes != new.probes || old.require != new.require
+    !old.endpoint.same_address(&new.endpoint)
+        || old.endpoint.trigger != new.endpoint.trigger
+        || old.probes != new.probes
+        || old.require != new.require
 }
 
 fn of_endpoint(old: &EndpointConfig, new: &EndpointConfig) -> Vec<String> {
     // Whether the priority stands in the file or is the default is no difference.
     let EndpointConfig { endpoint: before, explicit_priority: _, probes, require, shared_fate, cancel_on_disconnect } =
         old;
-    let Endpoint { name: _, region, url, account, primary, priority } = before;
+    let Endpoint { name: _, region, url, account, primary, priority, trigger } = before;
     let after = &new.endpoint;
     let mut words = Vec::new();
     let (from, to) = (redacted(url), redacted(&after.url));
@@ -170,6 +173,7 @@ fn of_endpoint(old: &EndpointConfig, new: &EndpointConfig) -> Vec<String> {
     differs(&mut words, "account", account, &after.account);
     differs(&mut words, "primary", primary, &after.primary);
     differs(&mut words, "priority", priority, &after.priority);
+    differs(&mut words, "trigger", trigger, &after.trigger);
     if *probes != new.probes {
         words.push("its probes".to_owned());
     }
@@ -182,7 +186,11 @@ fn of_endpoint(old: &EndpointConfig, new: &EndpointConfig) -> Vec<String> {
 fn of_policy(old: &PolicySettings, new: &PolicySettings) -> Vec<String> {
     let PolicySettings {
         failure_threshold,
+        trigger,
+        minimum_history,
+        silence,
         cooldown,
+        cooldown_max,
         max_health_age,
         failback_success_threshold,
         require_fence,
@@ -194,7 +202,11 @@ fn of_policy(old: &PolicySettings, new: &PolicySettings) -> Vec<String> {
     } = old;
     let mut words = Vec::new();
     differs(&mut words, "failure_threshold", failure_threshold, &new.failure_threshold);
+    differs(&mut words, "trigger", trigger, &new.trigger);
+    differs(&mut words, "minimum_history", minimum_history, &new.minimum_history);
+    differs(&mut words, "silence", silence, &new.silence);
     differs(&mut words, "cooldown", cooldown, &new.cooldown);
+    differs(&mut words, "cooldown_max", cooldown_max, &new.cooldown_max);
     differs(&mut words, "max_health_age", max_health_age, &new.max_health_age);
     differs(&mut words, "failback_success_threshold", failback_success_threshold, &new.failback_success_threshold);
     differs(&mut words, "require_fence", require_fence, &new.require_fence);

@@ -5,7 +5,7 @@
 
 use super::render::{Scenario, question};
 use crate::model::json::Json;
-use crate::model::{Flow, Model};
+use crate::model::{Flow, Model, Trigger};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -36,14 +36,26 @@ impl Coverage {
             }
             bump(&mut self.edges, [before, happening(&model, &input.input, &output), after.clone()]);
             if let Some(outcome) = output.str("outcome") {
-                bump(&mut self.outcomes, [question, outcome.to_owned(), after]);
+                bump(&mut self.outcomes, [question.clone(), outcome.to_owned(), after]);
                 if matches!(outcome, "COOLDOWN_ACTIVE" | "FLAP_SUPPRESSED") {
                     let known = if output.get("earliest_at").is_some() { "with" } else { "without" };
                     bump(&mut self.words, [format!("{outcome} {known} earliest_at")]);
                 }
             }
+            if let Some(missing) = output.get("missing") {
+                let how = if model.policy.silence_is_failure { "a failure" } else { "noted" };
+                if *missing != Json::List(Vec::new()) {
+                    bump(&mut self.words, [format!("missing is {how}")]);
+                }
+            }
+            if output.get("monitor_stopped").is_some() {
+                bump(&mut self.words, [format!("{question} after a stop")]);
+            }
             let kind = output.get("event").and_then(|event| event.str("kind"));
             let notes = output.list("notes").iter().filter_map(Json::as_str);
+            if let Some(state) = output.str("state").filter(|_| input.input.get("probe").is_some()) {
+                bump(&mut self.words, [self::result(&model, &input.input, state)]);
+            }
             for word in notes.chain(kind).chain(output.str("state")) {
                 bump(&mut self.words, [word.to_owned()]);
             }
@@ -116,6 +128,22 @@ fn state(model: &Model) -> String {
     if model.active.is_some() { flow.to_owned() } else { format!("{flow}, no active") }
 }
 
+/// What a result came to, by the kind of its endpoint's trigger.
+fn result(model: &Model, input: &Json, state: &str) -> String {
+    let name = input.str("probe");
+    let endpoint = model.endpoints.iter().find(|endpoint| Some(endpoint.name.as_str()) == name).expect("it answered");
+    let trigger = model.policy.trigger_of(endpoint);
+    let kind = match trigger {
+        Trigger::InARow(_) => "in a row",
+        Trigger::AllOf(_) => "in a window",
+        Trigger::Among { .. } => "among the newest",
+    };
+    let result = if input.bool("ok") == Some(true) { "success" } else { "failure" };
+    let results = endpoint.health.results.len();
+    let short = results < model.policy.minimum_history(trigger) && results >= trigger.needs();
+    format!("{kind}: {result}, {state}{}", if short { ", too short a history" } else { "" })
+}
+
 /// What an input was to order flow. A switch is a switch, whoever asked for it.
 fn happening(model: &Model, input: &Json, output: &Json) -> String {
     match (question(input).as_str(), output.str("outcome")) {
@@ -163,7 +191,25 @@ const REFUSALS: [(&str, &[&str]); 15] = [
 const SWITCHOVER: &[&str] =
     &["NO_ACTIVE_ENDPOINT", "STALE_FENCE", "UNKNOWN_ENDPOINT", "ALREADY_ACTIVE", "TARGET_NOT_ELIGIBLE"];
 
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 32] = [
+    "missing is a failure",
+    "missing is noted",
+    "probe after a stop",
+    "tick after a stop",
+    "due after a stop",
+    "in a row: success, HEALTHY",
+    "in a row: failure, DEGRADED",
+    "in a row: failure, DEGRADED, too short a history",
+    "in a row: failure, DOWN",
+    "in a window: success, HEALTHY",
+    "in a window: failure, DEGRADED",
+    "in a window: failure, DEGRADED, too short a history",
+    "in a window: failure, DOWN",
+    "among the newest: success, HEALTHY",
+    "among the newest: success, DOWN",
+    "among the newest: failure, DEGRADED",
+    "among the newest: failure, DEGRADED, too short a history",
+    "among the newest: failure, DOWN",
     "FAILOVER",
     "FAILBACK",
     "SWITCHOVER",

@@ -51,6 +51,12 @@ enum Edge {
     ActiveGoesStale,
     PrimaryGoesStale,
     AnotherGoesStale(usize),
+    /// The window of the active path's trigger is filled, if it goes on failing.
+    WindowIsFilled,
+    /// The first of the results that are awaited is overdue.
+    ResultIsOverdue,
+    /// Nothing arrived for as long as the shortest span that is awaited.
+    MonitorStopped,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +109,7 @@ struct Newcomer {
     primary: Option<bool>,
     priority: Option<u64>,
     account: Option<&'static str>,
+    trigger: Option<&'static str>,
     blank: Option<&'static str>,
 }
 
@@ -116,12 +123,17 @@ struct Change {
     account: Option<&'static str>,
     priority: Option<u64>,
     primary: Option<bool>,
+    trigger: Option<&'static str>,
     blank: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
 enum Op {
     Probe(Who, Probe),
+    Tick,
+    Due(Who, &'static str),
+    /// Results are due, ticks go on, and none of an endpoint comes.
+    Silence(Who),
     Evaluate(Question, Fence),
     Assess(Question, Fence),
     FenceStarted(Epoch),
@@ -145,6 +157,8 @@ enum Op {
     // What follows renders as several inputs: the courses that a random walk is too slow to find.
     /// As many failures as make it DOWN.
     Break(Who),
+    /// A single failure as late as a window allows, and another one.
+    Hole(Who),
     /// As many successes as make it stable.
     Mend(Who),
     /// One success of everything.
@@ -214,8 +228,16 @@ fn policy_from(dice: &mut Dice) -> Json {
     let reconcile = dice.weighted(&[(2, None), (1, Some(true)), (2, Some(false))]);
     let halt = dice.weighted(&[(2, None), (1, Some("reconcile")), (2, Some("operator"))]);
     let history = dice.weighted(&[(2, None), (1, Some(0)), (2, Some(1)), (1, Some(2)), (1, Some(256))]);
+    let trigger = dice.weighted(&[(3, false), (2, true)]).then(|| Json::parse(trigger(dice)));
+    let in_a_row = trigger.as_ref().is_some_and(|trigger| trigger.get("consecutive").is_some());
+    let needs = trigger.as_ref().map_or(failures.unwrap_or(3), crate::model::Trigger::needs_of);
+    let more = dice.weighted(&[(4, None), (1, Some(0)), (2, Some(1)), (1, Some(3))]);
     Json::object([])
-        .with("failure_threshold", failures.map(Json::number))
+        .with("failure_threshold", failures.filter(|_| !in_a_row).map(Json::number))
+        .with("trigger", trigger)
+        .with("minimum_history", more.map(|more| Json::number(needs + more)))
+        .with("cooldown_max", cooldown_max(dice, cooldown.unwrap_or("1m")))
+        .with("silence", dice.weighted(&[(2, None), (1, Some("note")), (3, Some("failure"))]).map(Json::text))
         .with("cooldown", cooldown.map(Json::text))
         .with("max_health_age", age.map(Json::text))
         .with("failback_success_threshold", successes.map(Json::number))
@@ -225,6 +247,35 @@ fn policy_from(dice: &mut Dice) -> Json {
         .with("require_reconciliation", reconcile.map(Json::Bool))
         .with("resume_after_halt", halt.map(Json::text))
         .with("history_limit", history.map(Json::number))
+}
+
+/// At least the cooldown, which is not nothing then.
+fn cooldown_max(dice: &mut Dice, cooldown: &str) -> Option<Json> {
+    let longer: &[&str] = match cooldown {
+        "1ns" => &["1ns", "3ns", "8s"],
+        "1s" => &["1s", "2s", "3s", "1m"],
+        "5s" => &["7s", "20s"],
+        "1m" => &["2m"],
+        "200000d" => &["200001d"],
+        _ => return None,
+    };
+    let most = dice.one_of(longer);
+    dice.weighted(&[(1, false), (2, true)]).then(|| Json::text(most))
+}
+
+/// As the engine writes them.
+fn trigger(dice: &mut Dice) -> &'static str {
+    dice.weighted(&[
+        (1, r#"{"consecutive":1}"#),
+        (1, r#"{"consecutive":2}"#),
+        (1, r#"{"window":"1ns"}"#),
+        (3, r#"{"window":"2s"}"#),
+        (2, r#"{"window":"5s"}"#),
+        (1, r#"{"failures":1,"of":1}"#),
+        (2, r#"{"failures":1,"of":2}"#),
+        (3, r#"{"failures":2,"of":3}"#),
+        (1, r#"{"failures":3,"of":4}"#),
+    ])
 }
 
 fn step(dice: &mut Dice) -> (Gap, Op) {
@@ -264,6 +315,10 @@ fn step(dice: &mut Dice) -> (Gap, Op) {
         (3, |dice| Op::Planned(fence(dice))),
         (3, |dice| Op::Waver(probe(dice))),
         (2, |_| Op::FenceInVain),
+        (3, |dice| Op::Hole(who(dice))),
+        (5, |_| Op::Tick),
+        (5, |dice| Op::Due(who(dice), dice.one_of(&["1s", "2s", "1ns", "5s"]))),
+        (5, |dice| Op::Silence(who(dice))),
     ]);
     (gap, op)
 }
@@ -275,6 +330,9 @@ fn edge(dice: &mut Dice) -> Edge {
         (2, |_| Edge::ActiveGoesStale),
         (2, |_| Edge::PrimaryGoesStale),
         (2, |dice| Edge::AnotherGoesStale(dice.roll(5) as usize)),
+        (4, |_| Edge::WindowIsFilled),
+        (3, |_| Edge::ResultIsOverdue),
+        (3, |_| Edge::MonitorStopped),
     ])
 }
 
@@ -286,7 +344,13 @@ fn newcomer(dice: &mut Dice) -> Newcomer {
         priority: priority(dice),
         account: account(dice),
         blank: blank(dice),
+        trigger: own_trigger(dice),
     }
+}
+
+/// Most endpoints do as the policy says.
+fn own_trigger(dice: &mut Dice) -> Option<&'static str> {
+    dice.weighted(&[(7, false), (1, true)]).then(|| trigger(dice))
 }
 
 fn change(dice: &mut Dice) -> Change {
@@ -300,6 +364,7 @@ fn change(dice: &mut Dice) -> Change {
         priority: priority(dice),
         primary: dice.weighted(&[(8, None), (1, Some(false)), (1, Some(true))]),
         blank: blank(dice),
+        trigger: dice.weighted(&[(5, false), (1, true)]).then(|| trigger(dice)),
     }
 }
 

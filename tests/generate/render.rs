@@ -1,7 +1,7 @@
 //! From a draft to a scenario file, with the model running along.
 
 use super::*;
-use crate::model::{Endpoint, Model, Nanos, decimal, verb};
+use crate::model::{Endpoint, Model, Nanos, Trigger, decimal, verb};
 
 /// In an order that is not the alphabetical one, and not all of it ASCII.
 pub(super) const NAMES: [&str; 6] = ["east", "west", "north", "zürich", "b\"quoted\"", "apollo"];
@@ -115,13 +115,26 @@ impl Renderer {
             Gap::Nanos(nanos) => Some(self.now + Nanos::from(nanos)),
             Gap::Seconds(seconds) => Some(self.now + Nanos::from(seconds) * 1_000_000_000),
             Gap::Edge(edge, delta) => match edge {
-                Edge::CooldownOver => self.model.switches.last().map(|last| last.at + policy.cooldown),
+                Edge::CooldownOver => self.model.switches.last().map(|last| last.at + self.model.cooldown(self.now)),
                 Edge::OldestFailbackLeavesWindow => {
                     self.model.recent_failbacks(self.now).first().map(|at| at + policy.failback_window)
                 }
                 Edge::ActiveGoesStale => stale(self.model.active_endpoint()),
                 Edge::PrimaryGoesStale => stale(self.model.endpoints.iter().find(|endpoint| endpoint.primary)),
                 Edge::AnotherGoesStale(n) => stale(self.model.endpoints.get(n)),
+                Edge::ResultIsOverdue => {
+                    let due = self.model.endpoints.iter().filter_map(|endpoint| endpoint.due);
+                    due.map(|(since, span)| since + span).min()
+                }
+                Edge::MonitorStopped => {
+                    let due = self.model.endpoints.iter().filter_map(|endpoint| endpoint.due);
+                    self.model.last_sign.zip(due.map(|(_, span)| span).min()).map(|(last, span)| last + span)
+                }
+                Edge::WindowIsFilled => self.model.active_endpoint().and_then(|active| {
+                    let Trigger::AllOf(window) = policy.trigger_of(active) else { return None };
+                    let failures = active.health.results.iter().rev().take_while(|(_, failed)| *failed);
+                    failures.last().map(|(began, _)| began + window)
+                }),
             }
             .map(|at| at + Nanos::from(delta)),
         };
@@ -141,6 +154,17 @@ impl Renderer {
                 let input = Json::object([("assess", Json::text(kind))]).with("target", target);
                 self.put(input.and(self.fence(*fence)));
             }
+            Op::Tick => self.put(flag("tick")),
+            Op::Due(who, within) => self.due(&self.name(*who), within),
+            Op::Silence(who) => {
+                for _ in 0..3 {
+                    self.due(&self.name(*who), "2s");
+                    for _ in 0..2 {
+                        self.wait(Gap::Seconds(1));
+                        self.put(flag("tick"));
+                    }
+                }
+            }
             Op::FenceStarted(epoch) => self.put(Json::object([("fence_started", self.epoch(*epoch))])),
             Op::SwitchFailed(epoch) => self.put(Json::object([("switch_failed", self.epoch(*epoch))])),
             Op::Rearm => self.put(flag("rearm")),
@@ -159,8 +183,14 @@ impl Renderer {
             Op::Resume => self.put(flag("resume")),
             Op::Remark(line) => self.scenario.lines.push((*line).to_owned()),
 
-            Op::Break(who) => self.repeat(*who, Probe::Error, self.model.policy.failure_threshold),
-            Op::Mend(who) => self.repeat(*who, Probe::Ok, self.model.policy.failback_success_threshold),
+            Op::Break(who) => self.fail_until_down(*who),
+            Op::Mend(who) => self.succeed_until_stable(*who),
+            Op::Hole(who) => {
+                let name = self.name(*who);
+                self.probe(&name, Probe::Error);
+                self.wait(Gap::Edge(Edge::ActiveGoesStale, 0));
+                self.probe(&name, Probe::Error);
+            }
             Op::Round => {
                 for name in self.model.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect::<Vec<_>>() {
                     self.probe(&name, Probe::Ok);
@@ -213,10 +243,34 @@ impl Renderer {
         }
     }
 
-    fn repeat(&mut self, who: Who, result: Probe, times: u64) {
+    /// At most so many, where the trigger needs more than failures.
+    const MOST: usize = 8;
+
+    fn fail_until_down(&mut self, who: Who) {
         let name = self.name(who);
-        for _ in 0..times {
-            self.probe(&name, result);
+        for _ in 0..Self::MOST {
+            self.probe(&name, Probe::Error);
+            let policy = &self.model.policy;
+            let Some(endpoint) = self.model.endpoints.iter().find(|endpoint| endpoint.name == name) else { break };
+            if self.model.state(endpoint) == "DOWN" {
+                break;
+            }
+            if let Trigger::AllOf(window) = policy.trigger_of(endpoint) {
+                let pace = window.min(policy.max_health_age);
+                self.now = (self.now + pace).clamp(self.now, END_OF_TIME.max(self.now));
+            }
+        }
+    }
+
+    fn succeed_until_stable(&mut self, who: Who) {
+        let name = self.name(who);
+        for done in 1..=self.model.policy.failback_success_threshold + Self::MOST as u64 {
+            self.probe(&name, Probe::Ok);
+            let endpoint = self.model.endpoints.iter().find(|endpoint| endpoint.name == name);
+            let well = endpoint.is_none_or(|endpoint| self.model.state(endpoint) == "HEALTHY");
+            if well && done >= self.model.policy.failback_success_threshold {
+                break;
+            }
         }
     }
 
@@ -228,6 +282,10 @@ impl Renderer {
             Probe::Error => input.with("ok", Json::Bool(false)).with("error", Json::text("ConnectionReset: pé\"er")),
             Probe::Panic => input.with("panic", Json::text("index out of bounds")),
         });
+    }
+
+    fn due(&mut self, name: &str, within: &str) {
+        self.put(Json::object([("due", Json::text(name)), ("within", Json::text(within))]));
     }
 
     fn evaluate(&mut self, question: Question, fence: Fence) {
@@ -329,6 +387,7 @@ impl Newcomer {
         .with("account", account.map(|account| blank("account", account.to_owned())))
         .with("primary", self.primary.map(Json::Bool))
         .with("priority", self.priority.map(Json::number))
+        .with("trigger", self.trigger.map(Json::parse))
     }
 }
 
@@ -344,6 +403,7 @@ impl Change {
             .with("account", blank("account", self.account.map(str::to_owned)))
             .with("primary", self.primary.map(Json::Bool))
             .with("priority", self.priority.map(Json::number))
+            .with("trigger", self.trigger.map(Json::parse))
     }
 }
 

@@ -21,7 +21,7 @@ use flow::Happening;
 use json::Json;
 pub(crate) use output::decimal;
 use output::last_probe_error;
-pub(crate) use policy::{Policy, seconds};
+pub(crate) use policy::{Policy, Trigger, seconds};
 
 /// Nanoseconds of the file's clock. Wide and signed, so that nothing here can overflow or has to saturate.
 pub(crate) type Nanos = i128;
@@ -29,8 +29,10 @@ pub(crate) type Nanos = i128;
 /// A refusal is its code; the wording belongs to the engine.
 type Refusal = &'static str;
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "probe",
+    "tick",
+    "due",
     "evaluate",
     "assess",
     "fence_started",
@@ -57,8 +59,12 @@ pub(crate) struct Endpoint {
     account: Option<String>,
     pub(crate) primary: bool,
     priority: u64,
+    /// Its own trigger, as written.
+    trigger: Option<Json>,
     maintenance: bool,
     pub(crate) health: Health,
+    /// A result that is due: since when, and within which span.
+    pub(crate) due: Option<(Nanos, Nanos)>,
 }
 
 /// What the probes said since the endpoint was registered, its address changed, or the engine was restarted.
@@ -68,6 +74,9 @@ pub(crate) struct Health {
     failures: u64,
     pub(crate) last_probe: Option<Nanos>,
     last_error: Option<String>,
+    down: bool,
+    /// Every result that its trigger may look at, oldest first: when it came, and whether it was a failure.
+    pub(crate) results: Vec<(Nanos, bool)>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +102,8 @@ pub(crate) struct Model {
     pub(crate) flow: Flow,
     /// Every switch there ever was, oldest first.
     pub(crate) switches: Vec<Switch>,
+    /// When anything last arrived from the monitor.
+    pub(crate) last_sign: Option<Nanos>,
 }
 
 impl Model {
@@ -108,6 +119,7 @@ impl Model {
             operator_placed: false,
             flow: Flow::Starting,
             switches: Vec::new(),
+            last_sign: None,
         };
         for endpoint in config.list("endpoints") {
             model.register(endpoint).expect("the configuration's endpoints can be registered");
@@ -134,6 +146,7 @@ impl Model {
         let argument = input.get(verb).expect("the verb is a key of the input");
         match verb {
             "probe" => self.probe(now, input),
+            "tick" | "due" => self.tick(now, verb, input),
             "evaluate" | "switchover" | "rearm" => self.decide(now, verb, input),
             // An assessment is the evaluation of a copy, which is then thrown away.
             "assess" => self.clone().decide(now, verb, input),
@@ -199,9 +212,68 @@ impl Model {
             (None, Some(true)) => None,
             (None, _) => Some(input.str("error").unwrap_or("failed").to_owned()),
         };
-        let failed = failure.is_some();
 
-        let endpoint = self.endpoint_mut(input.str("probe"))?;
+        self.endpoint_mut(input.str("probe"))?;
+        let stopped = self.sign_of_life(now);
+        self.endpoint_mut(input.str("probe"))?.due = None;
+        let endpoint = self.result(now, input.str("probe"), failure)?;
+        if self.state(&endpoint) == "HEALTHY" && self.active.as_ref() == Some(&endpoint.name) {
+            self.happened(now, Happening::ActiveSucceeded);
+        }
+        let told = self.counters(&endpoint).with("last_probe_error", last_probe_error(&endpoint));
+        Ok(told.with("monitor_stopped", stopped.then_some(Json::Bool(true))))
+    }
+
+    /// Something arrived. If nothing did for as long as the shortest span that a result has, the monitor had stopped:
+    /// then nothing that was due meanwhile is missing, and what was seen before proves nothing to a trigger.
+    fn sign_of_life(&mut self, now: Nanos) -> bool {
+        let last = self.last_sign.replace(now).unwrap_or(now);
+        let shortest = self.endpoints.iter().filter_map(|endpoint| endpoint.due).map(|(_, span)| span).min();
+        let stopped = shortest.is_some_and(|span| now - last >= span);
+        if stopped {
+            for endpoint in &mut self.endpoints {
+                endpoint.due = None;
+                endpoint.health.results.clear();
+            }
+        }
+        stopped
+    }
+
+    /// A tick, or a result that becomes due, which is a tick too. It finds out what is missing.
+    fn tick(&mut self, now: Nanos, verb: &str, input: &Json) -> Result<Json, Refusal> {
+        let due = input.str("due").filter(|_| verb == "due");
+        if verb == "due" {
+            self.endpoint_mut(due)?;
+        }
+        let stopped = self.sign_of_life(now);
+        let mut missing = Vec::new();
+        for endpoint in &mut self.endpoints {
+            if endpoint.due.is_some_and(|(since, span)| now - since >= span) {
+                endpoint.due = None;
+                missing.push(endpoint.name.clone());
+            }
+        }
+        if self.policy.silence_is_failure {
+            for name in &missing {
+                self.result(now, Some(name), Some("no result when it was due".to_owned()))?;
+            }
+        }
+        if let Some(within) = input.str("within") {
+            let endpoint = self.endpoint_mut(due)?;
+            endpoint.due = endpoint.due.or(Some((now, policy::duration(within))));
+        }
+        let missing = missing.iter().map(Json::text).collect();
+        Ok(Json::object([])
+            .with("monitor_stopped", stopped.then_some(Json::Bool(true)))
+            .with("missing", Json::List(missing)))
+    }
+
+    /// A result of an endpoint, and the endpoint after it.
+    fn result(&mut self, now: Nanos, name: Option<&str>, failure: Option<String>) -> Result<Endpoint, Refusal> {
+        let policy = self.policy.clone();
+        let endpoint = self.endpoint_mut(name)?;
+        let trigger = policy.trigger_of(endpoint);
+        let failed = failure.is_some();
         let health = &mut endpoint.health;
         health.last_probe = Some(now);
         health.last_error = failure;
@@ -212,25 +284,29 @@ impl Model {
             health.successes += 1;
             health.failures = 0;
         }
-
-        let endpoint = endpoint.clone();
-        if !failed && self.active.as_ref() == Some(&endpoint.name) {
-            self.happened(now, Happening::ActiveSucceeded);
+        health.results.push((now, failed));
+        // Only a failure makes it DOWN, and only with enough of a history; only a success ends that, and only where the
+        // trigger does not say that it goes on.
+        let is_so = policy.is_so(trigger, &health.results);
+        if failed {
+            health.down |= is_so && health.results.len() >= policy.minimum_history(trigger);
+        } else {
+            health.down &= is_so;
         }
-        Ok(self.counters(&endpoint).with("last_probe_error", last_probe_error(&endpoint)))
+        Ok(endpoint.clone())
     }
 
-    /// UNKNOWN is not HEALTHY; one success is. A failure is DEGRADED until there are `failure_threshold` in a row.
-    fn state(&self, endpoint: &Endpoint) -> &'static str {
+    /// UNKNOWN is not HEALTHY; one success is, and a failure is DEGRADED, unless the trigger says DOWN.
+    pub(crate) fn state(&self, endpoint: &Endpoint) -> &'static str {
         let health = &endpoint.health;
         if health.last_probe.is_none() {
             "UNKNOWN"
+        } else if health.down {
+            "DOWN"
         } else if health.failures == 0 {
             "HEALTHY"
-        } else if health.failures < self.policy.failure_threshold {
-            "DEGRADED"
         } else {
-            "DOWN"
+            "DEGRADED"
         }
     }
 
@@ -277,7 +353,9 @@ impl Model {
     fn restart(&mut self, now: Nanos, monitor_alone: bool) {
         for endpoint in &mut self.endpoints {
             endpoint.health = Health::default();
+            endpoint.due = None;
         }
+        self.last_sign = None;
         let what = if monitor_alone { Happening::MonitorRestarted } else { Happening::GatewayRestarted };
         self.happened(now, what);
     }
@@ -291,8 +369,10 @@ impl Model {
             account: input.get("account").map(|_| trimmed(input, "account")),
             primary,
             priority: input.u64("priority").unwrap_or(if primary { 0 } else { 100 }),
+            trigger: input.get("trigger").cloned(),
             maintenance: false,
             health: Health::default(),
+            due: None,
         };
         if any_blank(input) {
             return Err("BLANK_FIELD");
@@ -314,6 +394,7 @@ impl Model {
 
     fn update(&mut self, input: &Json) -> Result<Json, Refusal> {
         let active = self.active.clone();
+        let policy = self.policy.clone();
         let endpoint = self.endpoint_mut(Some(&trimmed(input, "name")))?;
         if any_blank(input) {
             return Err("BLANK_FIELD");
@@ -328,6 +409,11 @@ impl Model {
             changed.account = Some(trimmed(input, "account"));
         }
         changed.priority = input.u64("priority").unwrap_or(endpoint.priority);
+        changed.trigger = input.get("trigger").cloned().or(changed.trigger);
+        // Another trigger has seen nothing yet.
+        if policy.trigger_of(&changed) != policy.trigger_of(endpoint) {
+            changed.health.results.clear();
+        }
 
         // Another address is another endpoint as far as its probes go; a fence must never name another than trades.
         let moved =
@@ -337,6 +423,7 @@ impl Model {
         }
         if moved {
             changed.health = Health::default();
+            changed.due = None;
         }
         *endpoint = changed;
         Ok(Json::object([]))

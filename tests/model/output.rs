@@ -40,6 +40,7 @@ impl Model {
         .with("account", endpoint.account.as_ref().map(Json::text))
         .with("primary", Json::Bool(endpoint.primary))
         .with("priority", Json::number(endpoint.priority))
+        .with("trigger", endpoint.trigger.clone())
         .with("maintenance", Json::Bool(endpoint.maintenance))
         .and(self.counters(endpoint))
         .with("health_age", age)

@@ -2,10 +2,47 @@
 
 use super::*;
 
+/// What has to be so for an endpoint to become DOWN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Trigger {
+    InARow(usize),
+    AllOf(Nanos),
+    Among { failures: usize, of: usize },
+}
+
+impl Trigger {
+    pub(crate) fn new(json: &Json) -> Self {
+        let number = |key| json.u64(key).map(|number| number as usize);
+        match (number("consecutive"), json.str("window"), number("failures")) {
+            (Some(failures), ..) => Self::InARow(failures),
+            (_, Some(window), _) => Self::AllOf(duration(window)),
+            (.., failures) => Self::Among {
+                failures: failures.expect("failures, if nothing else"),
+                of: number("of").expect("of, beside failures"),
+            },
+        }
+    }
+
+    pub(crate) fn needs_of(json: &Json) -> u64 {
+        Self::new(json).needs() as u64
+    }
+
+    /// It can't possibly be so with fewer results.
+    pub(crate) fn needs(self) -> usize {
+        match self {
+            Self::InARow(failures) | Self::Among { failures, .. } => failures,
+            Self::AllOf(_) => 2,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
-    pub(crate) failure_threshold: u64,
+    pub(crate) trigger: Trigger,
+    minimum_history: usize,
+    pub(crate) silence_is_failure: bool,
     pub(crate) cooldown: Nanos,
+    pub(crate) cooldown_max: Option<Nanos>,
     pub(crate) max_health_age: Nanos,
     pub(crate) failback_success_threshold: u64,
     pub(crate) require_fence: bool,
@@ -23,9 +60,13 @@ impl Policy {
         let policy = policy.unwrap_or(&none);
         let count = |key, default| policy.u64(key).unwrap_or(default);
         let span = |key, default| duration(policy.str(key).unwrap_or(default));
+        let in_a_row = Trigger::InARow(count("failure_threshold", 3) as usize);
         Self {
-            failure_threshold: count("failure_threshold", 3),
+            trigger: policy.get("trigger").map_or(in_a_row, Trigger::new),
+            minimum_history: count("minimum_history", 0) as usize,
+            silence_is_failure: policy.str("silence") == Some("failure"),
             cooldown: span("cooldown", "60s"),
+            cooldown_max: policy.str("cooldown_max").map(duration),
             max_health_age: span("max_health_age", "30s"),
             failback_success_threshold: count("failback_success_threshold", 3),
             require_fence: policy.bool("require_fence").unwrap_or(true),
@@ -38,6 +79,42 @@ impl Policy {
     }
 }
 
+impl Policy {
+    pub(crate) fn trigger_of(&self, endpoint: &Endpoint) -> Trigger {
+        endpoint.trigger.as_ref().map_or(self.trigger, Trigger::new)
+    }
+
+    /// Whether what the trigger is waiting for is so, with the newest of these results.
+    pub(super) fn is_so(&self, trigger: Trigger, results: &[(Nanos, bool)]) -> bool {
+        let newest = |count: usize| &results[results.len().saturating_sub(count)..];
+        let failures = |results: &[(Nanos, bool)]| results.iter().filter(|(_, failed)| *failed).count();
+        match trigger {
+            Trigger::InARow(count) => failures(newest(count)) == count,
+            Trigger::Among { failures: count, of } => failures(newest(of)) >= count,
+            // The newest failures with no success among them, and no hole between them that is longer than a result
+            // counts as evidence.
+            Trigger::AllOf(window) => {
+                let Some((now, _)) = results.last() else { return false };
+                let mut began = None;
+                let mut next = *now;
+                for (at, failed) in results.iter().rev() {
+                    if !failed || next - at > self.max_health_age {
+                        break;
+                    }
+                    began = Some(*at);
+                    next = *at;
+                }
+                began.is_some_and(|began| now - began >= window)
+            }
+        }
+    }
+
+    /// How many results there have to be before anything is concluded from them.
+    pub(crate) fn minimum_history(&self, trigger: Trigger) -> usize {
+        self.minimum_history.max(trigger.needs())
+    }
+}
+
 /// Seconds as a plain decimal with up to nine places, in nanoseconds.
 pub(crate) fn seconds(text: &str) -> Nanos {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -45,7 +122,7 @@ pub(crate) fn seconds(text: &str) -> Nanos {
 }
 
 /// `"1h 30m"`: integers with units, added up.
-fn duration(text: &str) -> Nanos {
+pub(super) fn duration(text: &str) -> Nanos {
     let compact: String = text.chars().filter(|c| *c != ' ').collect();
     let mut rest = compact.as_str();
     let mut sum = 0;

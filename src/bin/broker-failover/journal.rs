@@ -274,7 +274,8 @@ fn input(verb: &Verb) -> String {
             Input::Maintenance { endpoint, on } => format!("maintenance {endpoint} {}", if *on { "on" } else { "off" }),
             Input::Halt(order) if order.code() == HaltOrder::OPERATOR => format!("halt: {}", order.text()),
             Input::Halt(order) => format!("halt {}: {}", order.code(), order.text()),
-            Input::Rearm | Input::Validate | Input::Resume => verb.name().to_owned(),
+            Input::Due { endpoint, within } => format!("a result of {endpoint} is due within {within:?}"),
+            Input::Tick | Input::Rearm | Input::Validate | Input::Resume => verb.name().to_owned(),
         },
     }
 }

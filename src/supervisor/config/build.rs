@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicySettings, ResumeAfterHalt,
+    Silence, Trigger, TriggerRule,
 };
 
 use super::super::clock::BootClock;
@@ -161,9 +162,22 @@ impl Builder<'_> {
             "operator" => ResumeAfterHalt::Operator,
             _ => ResumeAfterHalt::Reconcile,
         };
+        let trigger = self.trigger(table)?;
+        let stated = table.entry("failure_threshold").is_some_and(|entry| entry.span.is_some());
         let settings = PolicySettings {
-            failure_threshold: table.u32("failure_threshold"),
+            failure_threshold: match trigger.map(Trigger::rule) {
+                // Stated there, it need not be stated twice.
+                Some(TriggerRule::Consecutive(failures)) if !stated => failures,
+                _ => table.u32("failure_threshold"),
+            },
+            trigger,
+            silence: match table.text("silence")? {
+                "failure" => Silence::Failure,
+                _ => Silence::Note,
+            },
+            minimum_history: table.integer("minimum_history").map(|_| table.u32("minimum_history")),
             cooldown: table.duration("cooldown")?,
+            cooldown_max: table.duration("cooldown_max"),
             max_health_age: table.duration("max_health_age")?,
             failback_success_threshold: table.u32("failback_success_threshold"),
             require_fence: table.flag("require_fence"),
@@ -177,6 +191,30 @@ impl Builder<'_> {
             Ok(policy) => Some(policy),
             Err(error) => {
                 self.findings.error(&table.span, &table.path, error.to_string(), "values within bounds");
+                None
+            }
+        }
+    }
+
+    /// The trigger of a policy or of an endpoint, if it states one; `None` outside if that is refused.
+    fn trigger(&mut self, table: &Table) -> Option<Option<Trigger>> {
+        let Some(keys) = table.table("trigger") else { return Some(None) };
+        if !keys.sound {
+            return None;
+        }
+        let number = |key| keys.integer(key).map(|_| keys.u32(key));
+        let rule =
+            TriggerRule::from_keys(number("consecutive"), keys.duration("window"), number("failures"), number("of"));
+        let Some(rule) = rule else {
+            let found: Vec<_> = keys.entries().map(|(key, _)| key).collect();
+            let found = if found.is_empty() { "no key".to_owned() } else { found.join(" with ") };
+            self.error(table, "trigger", found, TriggerRule::KEYS);
+            return None;
+        };
+        match Trigger::new(rule) {
+            Ok(trigger) => Some(Some(trigger)),
+            Err(error) => {
+                self.error(keys, error.key(), error.to_string(), "values within bounds");
                 None
             }
         }
@@ -215,6 +253,7 @@ impl Builder<'_> {
         if table.tables("probe").is_empty() {
             self.error(table, "probe", "no probe", "at least one");
         }
+        let trigger = self.trigger(table).flatten();
         for key in ["name", "region", "account", "url"] {
             self.one_line(table, key);
         }
@@ -225,6 +264,7 @@ impl Builder<'_> {
                 account: table.text("account").map(|account| account.trim().to_owned()),
                 primary,
                 priority: if explicit { table.u32("priority") } else { default },
+                trigger,
                 url,
             },
             explicit_priority: explicit,

@@ -114,13 +114,40 @@ static POLICY: Shape = Shape {
             "failure_threshold",
             Integer { least: 1, most: U32 },
             Default("3"),
-            "Consecutive failures that make an endpoint DOWN",
+            "Consecutive failures that make an endpoint DOWN, unless trigger says otherwise",
+        ),
+        key(
+            "trigger",
+            Table(&TRIGGER),
+            Optional,
+            "What makes an endpoint DOWN; default: as many consecutive failures as failure_threshold",
+        ),
+        key(
+            "minimum_history",
+            Integer { least: 1, most: U32 },
+            Optional,
+            "Results before a trigger can fire, after a start, a restart or a changed address; default, and least: what \
+             the trigger needs",
+        ),
+        key(
+            "silence",
+            Choice(&["note", "failure"]),
+            Default("\"note\""),
+            "What a result that was due and did not come counts for, if the monitor was alive. The supervisor's own \
+             scheduler gives every slot a result, so that there it changes nothing",
         ),
         key(
             "cooldown",
             Duration,
             Default("\"60s\""),
             "Least time between the last switch and a failback; never delays a failover",
+        ),
+        key(
+            "cooldown_max",
+            Duration,
+            Optional,
+            "The most that the cooldown grows to: each failback inside failback_window doubles it; default: it does not \
+             grow",
         ),
         key("max_health_age", Duration, Default("\"30s\""), "Age up to which a result is evidence of health"),
         key(
@@ -150,6 +177,16 @@ static POLICY: Shape = Shape {
             "What ends a halt for want of a target",
         ),
         key("history_limit", Integer { least: 0, most: U32 }, Default("256"), "Switches kept in memory"),
+    ],
+};
+
+static TRIGGER: Shape = Shape {
+    about: "What makes an endpoint DOWN: consecutive alone, window alone, or failures with of",
+    keys: &[
+        key("consecutive", Integer { least: 1, most: U32 }, Optional, "So many failures in a row"),
+        key("window", Duration, Optional, "Nothing but failures for so long"),
+        key("failures", Integer { least: 1, most: 64 }, Optional, "So many failures among the last of results"),
+        key("of", Integer { least: 1, most: 64 }, Optional, "How many results failures looks at"),
     ],
 };
 
@@ -188,6 +225,7 @@ static ENDPOINT: Shape = Shape {
             Optional,
             "Lower is preferred; default: 0 for the primary, 100 for a backup",
         ),
+        key("trigger", Table(&TRIGGER), Optional, "What makes this path DOWN; default: what the policy says"),
         key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
         key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
         key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),

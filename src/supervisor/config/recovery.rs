@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::engine::TriggerRule;
 use crate::planning::{self, Detection, Stages, Trigger};
 
 use super::build::Builder;
@@ -15,16 +16,40 @@ impl GroupConfig {
         planning::Probing::nearest(self.probing.interval, self.probing.interval_when_failing, self.probing.timeout)
     }
 
-    /// What makes a path DOWN.
+    /// What makes the primary DOWN: so many failures in a row, which is what every trigger comes to in an outage. How
+    /// often a blip is as long, it tells of failures in a row only.
     #[must_use]
     pub fn trigger(&self) -> Trigger {
-        Trigger::Consecutive(self.policy.settings().failure_threshold)
+        let primary = self.endpoints.iter().find(|one| one.endpoint.primary);
+        Trigger::Consecutive(self.failures(primary.and_then(|one| one.endpoint.trigger)))
     }
 
-    /// Detection time bounds, from a fault to DOWN.
+    /// The failures in a row with which an outage makes a path DOWN, be it by a trigger of its `own`.
+    fn failures(&self, own: Option<crate::engine::Trigger>) -> u32 {
+        match own.unwrap_or(self.policy.trigger()).rule() {
+            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => failures,
+            // The first of them that is as far from the first as the window is long.
+            TriggerRule::Window(span) => {
+                let slot = self.timing().interval_when_failing().as_nanos().max(1);
+                u32::try_from(span.as_nanos().div_ceil(slot)).unwrap_or(u32::MAX).saturating_add(1)
+            }
+        }
+    }
+
+    /// The least and the most of them, over all paths.
+    fn failures_of_all(&self) -> (u32, u32) {
+        let all = || self.endpoints.iter().map(|one| self.failures(one.endpoint.trigger));
+        let of_policy = self.failures(None);
+        (all().min().unwrap_or(of_policy), all().max().unwrap_or(of_policy))
+    }
+
+    /// Detection time bounds, from a fault to DOWN, over all paths.
     #[must_use]
     pub fn detection(&self) -> Detection {
-        self.timing().detection(self.trigger())
+        let of = |failures| self.timing().detection(Trigger::Consecutive(failures));
+        let (least, most) = self.failures_of_all();
+        let (best, worst) = (of(least), of(most));
+        Detection { refused: (best.refused.0, worst.refused.1), hung: (best.hung.0, worst.hung.1) }
     }
 
     /// What comes after detection, if the last level of every hook succeeds at its deadline: the flow hook's answer, the
@@ -90,7 +115,7 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
     if worst <= rto {
         return;
     }
-    let threshold = group.policy.settings().failure_threshold;
+    let (_, threshold) = group.failures_of_all();
     let Probing { interval, interval_when_failing, timeout, .. } = group.probing;
     let further = threshold.saturating_sub(1);
     let mut found = format!(

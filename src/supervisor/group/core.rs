@@ -856,7 +856,7 @@ impl Outcome {
         match result {
             Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
             Ok(Output::Health(change)) => Self::Probed(change.to.name()),
-            Ok(Output::Flow(_) | Output::Done) => Self::Taken,
+            Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }
     }

@@ -248,8 +248,14 @@ impl Beginning {
         snapshot.failback_ages =
             snapshot.failback_ages.iter().map(|age| age.checked_sub(now)).collect::<Option<Vec<_>>>()?;
         let this = Self { policy: engine.policy().clone(), snapshot, probes, now };
-        // The proof: what the lines say leads to this state.
+        // The proof: what the lines say leads to this state. What a patient trigger remembers may take more lines than
+        // these; a scenario then begins when it remembers nothing.
         let replayed = this.replayed()?;
+        let remembered =
+            |engine: &Engine| mirror::health(engine).into_iter().map(|one| one.trigger).collect::<Vec<_>>();
+        if remembered(&replayed) != remembered(engine) {
+            return None;
+        }
         let alike = replayed.snapshot(Timestamp::from_nanos(now)) == then;
         alike.then_some(this)
     }

@@ -9,11 +9,11 @@ use std::fmt;
 
 use super::record::{
     AgedHold, AgedProof, Answer, Body, Checkpoint, ConfigRecord, FenceProof, HealthRecord, HookStartRecord, OpenHook,
-    OpenSwitch, Record, Seconds, SegmentRecord, Seq, StageRecord, flow_text,
+    OpenSwitch, Record, Seconds, SegmentRecord, Seq, StageRecord, TriggerRecord, flow_text,
 };
 use crate::engine::{
-    Engine, FailoverOutcome, HoldReason, Input, OrderFlow, Output, Policy, ProbeResult, RestartKind, RestoreError,
-    Snapshot, SnapshotFlow, Timestamp,
+    EndpointId, EndpointState, Engine, Evidence, FailoverOutcome, Health, HoldReason, Input, OrderFlow, Output, Policy,
+    ProbeResult, RestartKind, RestoreError, Snapshot, SnapshotFlow, Timestamp,
 };
 use crate::scenario::{self, Verb};
 use crate::supervisor::hooks::{HookResult, Stage};
@@ -516,26 +516,37 @@ fn is_halt(flow: &str) -> bool {
     flow.starts_with("HALT")
 }
 
-/// Counts beyond this decide nothing.
-pub(super) fn count_limit(policy: &Policy) -> u32 {
-    policy.settings().failure_threshold.max(policy.settings().failback_success_threshold)
+/// Counts of an endpoint beyond this decide nothing.
+fn count_limit(engine: &Engine, id: EndpointId) -> u32 {
+    let settings = engine.policy().settings();
+    let least = settings.failure_threshold.max(settings.failback_success_threshold);
+    least.max(engine.trigger(id).needs()).max(settings.minimum_history.unwrap_or(0))
 }
 
 /// Health of each endpoint that was probed, in order of registration, as far as it decides anything.
 pub(super) fn health(engine: &Engine) -> Vec<HealthRecord> {
-    counted_health(engine, count_limit(engine.policy()))
+    counted_health(engine, 0)
 }
 
-/// Health of each endpoint that was probed, in order of registration, with counts up to `limit`.
-pub(in crate::supervisor) fn counted_health(engine: &Engine, limit: u32) -> Vec<HealthRecord> {
+/// Health of each endpoint that was probed, in order of registration, with counts up to `most`, or as far as they decide
+/// anything if that is further.
+pub(in crate::supervisor) fn counted_health(engine: &Engine, most: u32) -> Vec<HealthRecord> {
     let of = |(id, endpoint): (_, &crate::engine::Endpoint)| {
         let health = engine.health(id)?;
+        let limit = count_limit(engine, id).max(most);
         Some(HealthRecord {
             endpoint: endpoint.name.clone(),
             failures: health.consecutive_failures().min(limit),
             successes: health.consecutive_successes().min(limit),
             probed_at: Seconds(health.probed_at()?.as_nanos()),
             error: health.last_probe_error().map(str::to_owned),
+            trigger: engine.evidence(id).map(|evidence| TriggerRecord {
+                state: evidence.state,
+                results: evidence.results,
+                plain: evidence.plain,
+                failing_since: evidence.failing_since.map(|since| Seconds(since.as_nanos())),
+                recent: evidence.recent,
+            }),
         })
     };
     engine.endpoints().filter_map(of).collect()
@@ -569,7 +580,9 @@ pub(in crate::supervisor) fn awake(
     // A success of the active path ends HOLD STARTING. Held so while it is HEALTHY already, it was reconciled when its
     // last result was too old; so let it be reconciled again, after its probes.
     let active = snapshot.active.as_ref().filter(|_| snapshot.order_flow == SnapshotFlow::Starting);
-    let healthy = |name: &str| health.iter().any(|one| one.endpoint == name && one.successes > 0);
+    let state = |one: &HealthRecord| one.trigger.as_ref().map(|trigger| trigger.state);
+    let well = |one: &HealthRecord| state(one).map_or(one.successes > 0, |state| state == EndpointState::Healthy);
+    let healthy = |name: &str| health.iter().any(|one| one.endpoint == name && well(one));
     let stale = active.filter(|active| !active.spent && healthy(&active.endpoint));
     let mut engine = match stale {
         None => restore(snapshot.clone())?,
@@ -590,6 +603,18 @@ pub(in crate::supervisor) fn awake(
 
 fn repeat(engine: &mut Engine, one: &HealthRecord) -> Result<(), Unfit> {
     let id = engine.id(&one.endpoint).map_err(|error| Unfit::Health(error.to_string()))?;
+    if let Some(trigger) = &one.trigger {
+        let (counts, at) = ((one.failures, one.successes), Timestamp::from_nanos(one.probed_at.0));
+        let evidence = Evidence {
+            state: trigger.state,
+            results: trigger.results,
+            plain: trigger.plain,
+            failing_since: trigger.failing_since.map(|since| Timestamp::from_nanos(since.0)),
+            recent: trigger.recent,
+        };
+        engine.recall(id, Health::recalled(trigger.state, counts, at, one.error.clone()), &evidence);
+        return Ok(());
+    }
     let (count, result) = match (one.failures, one.successes, &one.error) {
         (0, count @ 1.., None) => (count, ProbeResult::Success),
         (count @ 1.., 0, Some(error)) => (count, ProbeResult::Failure(error.clone().into())),

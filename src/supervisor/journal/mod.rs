@@ -76,7 +76,7 @@ pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo
 pub use record::{
     AgedHold, AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof,
     HealthRecord, HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds,
-    SegmentRecord, Seq, StageRecord, StartRecord, StopRecord, Switch, SwitchStage, flow_text,
+    SegmentRecord, Seq, StageRecord, StartRecord, StopRecord, Switch, SwitchStage, TriggerRecord, flow_text,
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};

@@ -11,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 use super::super::hooks::{HookReport, HookRequest, Stage};
 use super::stamp;
 use crate::engine::{
-    Engine, FailoverDecision, FailoverOutcome, HaltOrder, Input, InputError, OrderFlow, Output, Snapshot, SwitchKind,
-    Timestamp,
+    EndpointState, Engine, FailoverDecision, FailoverOutcome, HaltOrder, Input, InputError, OrderFlow, Output,
+    Snapshot, SwitchKind, Timestamp,
 };
 use crate::scenario::{self, Step, Verb};
 
@@ -233,6 +233,33 @@ pub struct HealthRecord {
     /// Why it was a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What its trigger remembers, where that is more than the counts say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerRecord>,
+}
+
+/// What a trigger remembers that looks at more than failures in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerRecord {
+    /// The state that it came to.
+    pub state: EndpointState,
+    /// Results since it was last disarmed, up to the minimum history.
+    pub results: u32,
+    /// Whether it counts failures in a row and nothing else by now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub plain: bool,
+    /// When the present run of failures began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Seconds>,
+    /// The newest results as bits, the last one lowest, failures set.
+    #[serde(default, skip_serializing_if = "is_none_set")]
+    pub recent: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
+fn is_none_set(bits: &u64) -> bool {
+    *bits == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
@@ -505,7 +532,7 @@ impl Answer {
         match result {
             Ok(Output::Health(change)) => Self::short(change.to.name(), None),
             Ok(Output::Decision(decision)) => Self::short(decision.outcome.name(), Some(decision.reason.code())),
-            Ok(Output::Flow(_) | Output::Done) => Self::short(Self::TAKEN, None),
+            Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::short(Self::TAKEN, None),
             Err(error) => Self::short(Self::REFUSED, Some(error.code())),
         }
     }
