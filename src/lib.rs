@@ -53,6 +53,7 @@
 //! - [`engine`]: the pure state machine. Time comes in as an argument; a refused input changes nothing.
 //! - [`manager`]: the engine shared between threads; probes run outside its lock, panics are failures.
 //! - [`path`]: what the order path reads: endpoint, epoch and order flow in one atomic word.
+//! - [`planning`]: recovery time, error budget, data at risk and the price of a standby, as plain arithmetic.
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
 //! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
 //!   control and status. The binary runs it beside a gateway in any language.
@@ -66,6 +67,7 @@
 pub mod engine;
 pub mod manager;
 pub mod path;
+pub mod planning;
 #[cfg(doctest)]
 mod readme;
 #[cfg(feature = "scenario")]

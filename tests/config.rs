@@ -147,6 +147,60 @@ fn every_error_says_where_what_and_what_would_be_right() {
     }
 }
 
+/// The findings at the group's `rto`, with the example otherwise as it is but for one replacement.
+fn rto(rto: &str, from: &str, to: &str) -> Vec<String> {
+    let text = example().replacen("name = \"main-account\"", &format!("name = \"main-account\"\nrto = {rto:?}"), 1);
+    assert!(text.contains(from), "{from}");
+    let checked = parse(&text.replacen(from, to, 1), Path::new(FOLDER));
+    let at_rto: Vec<_> = checked.findings.iter().filter(|finding| finding.key == "group[0].rto").collect();
+    assert_eq!(checked.config.is_none(), !at_rto.is_empty(), "{:#?}", checked.findings);
+    at_rto.into_iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_recovery_time_that_the_settings_cannot_keep_is_refused_with_what_would_meet_it() {
+    // Detection 2.3 s, fence 2 s, switch 2 s, reconcile 30 s.
+    assert_eq!(rto("36300ms", "", ""), [""; 0]);
+    assert_eq!(
+        rto("36299ms", "", ""),
+        [
+            "8:7: error: group[0].rto: 36.299s cannot be met: at worst 36.3s, of which detection 2.3s (interval 1s + 2 x \
+          interval_when_failing 250ms + timeout 800ms) + fence 2s + switch 2s + reconcile 30s; expected at least 36.3s, or \
+          shorter deadlines of hooks, or failure_threshold at most 2, or interval at most 999ms and \
+          interval_when_failing in proportion"
+        ]
+    );
+    // What would meet it does.
+    assert_eq!(rto("36299ms", "failure_threshold = 3", "failure_threshold = 2"), [""; 0]);
+    assert_eq!(rto("36299ms", "timeout = \"30s\" }", "timeout = \"29s\" }"), [""; 0]);
+    // Where the hooks alone take longer, no way of probing helps.
+    let hooks = rto("34s", "", "").concat();
+    assert!(hooks.ends_with("expected at least 36.3s, or shorter deadlines of hooks"), "{hooks}");
+    assert!(rto("0s", "", "").concat().contains("zero; expected a duration above zero"));
+}
+
+#[test]
+fn a_recovery_that_waits_for_a_person_or_ends_in_a_halt_meets_no_recovery_time() {
+    let cases = [
+        ("fence     = { command = [\"./fence.sh\"], timeout = \"2s\" }", "", "there is no fence hook"),
+        ("reconcile = { command = [\"./reconcile.sh\"], timeout = \"30s\" }", "", "there is no reconcile hook"),
+        ("[group.hooks]", "[group.hooks]\nmax_hold = \"33s\"", "the hooks may take 34s, and max_hold halts after 33s"),
+    ];
+    for (from, to, expected) in cases {
+        let found = rto("1h", from, to).concat();
+        assert!(found.contains(expected), "{expected}: {found}");
+    }
+    assert_eq!(rto("1h", "[group.hooks]", "[group.hooks]\nmax_hold = \"34s\""), [""; 0]);
+    assert_eq!(rto("1h", "cooldown = \"60s\"", "require_reconciliation = true"), [""; 0]);
+}
+
+#[test]
+fn a_freeze_that_is_awaited_belongs_to_the_recovery() {
+    let flow = "[group.hooks]\nflow = { command = [\"true\"], timeout = \"1s\" }\n#";
+    assert_eq!(rto("37300ms", "[group.hooks]", flow), [""; 0]);
+    assert!(rto("37299ms", "[group.hooks]", flow).concat().contains("+ flow 1s + fence 2s"));
+}
+
 #[test]
 fn all_errors_are_reported_at_once() {
     let text = example().replace("cooldown = \"60s\"", "cooldown = 60\nx = 1").replace("./halt.sh", "./gone");

@@ -219,7 +219,7 @@ fn each_room_knows_only_what_is_below_it() {
         ("planning", [0, 0, 0, 0, 1, 0, 0, 0]),
         ("scenario", [1, 0, 1, 1, 0, 1, 0, 0]),
         ("sim", [1, 1, 1, 1, 1, 1, 1, 0]),
-        ("supervisor", [1, 1, 1, 1, 0, 1, 0, 1]),
+        ("supervisor", [1, 1, 1, 1, 1, 1, 0, 1]),
     ];
     for (from, row) in table {
         for (to, allowed) in rooms.iter().zip(row) {

@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("planning", &[]),
     ("scenario", &["manager", "lease", "engine"]),
     ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
-    ("supervisor", &["scenario", "manager", "path", "lease", "engine"]),
+    ("supervisor", &["scenario", "planning", "manager", "path", "lease", "engine"]),
 ];
 
 /// What the engine may take from std, core and alloc. Everything else is refused, so that no list of clocks, threads,

@@ -4,6 +4,8 @@ mod check;
 mod control;
 mod demo;
 mod journal;
+mod plan;
+mod plan_output;
 mod replay;
 mod run;
 mod table;
@@ -29,6 +31,7 @@ struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Check(check::Arguments),
+    Plan(Box<plan::Arguments>),
     Run(run::Arguments),
     /// Print the state of a running supervisor
     Status {
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
         Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),

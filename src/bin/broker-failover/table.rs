@@ -8,11 +8,11 @@ use broker_failover::engine::{
 };
 use broker_failover::scenario::{Answer, Tally, Verb};
 
-const ALARM: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const ALARM: Style = AnsiColor::Red.on_default().bold();
 const MOVE: Style = AnsiColor::Cyan.on_default().bold();
-const CARE: Style = AnsiColor::Yellow.on_default();
-const GOOD: Style = AnsiColor::Green.on_default();
-const PLAIN: Style = Style::new();
+pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const PLAIN: Style = Style::new();
 
 /// Prints rows as they come; the head before the first one.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Table {
 }
 
 /// Text from a file as one line that can't steer the terminal: control characters as escapes.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut visible, c| {
         if c.is_control() {
             visible.extend(c.escape_default());

@@ -118,6 +118,10 @@ impl Builder<'_> {
             endpoints,
             failback,
             hooks: self.hooks(hooks_table),
+            rto: match table.duration("rto") {
+                Some(_) => Some(self.positive(table, "rto")?),
+                None => None,
+            },
             max_hold: self.positive(hooks_table, "max_hold")?,
             no_evidence_alarm: alarm,
             policy,

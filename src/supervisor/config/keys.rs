@@ -52,7 +52,7 @@ pub(super) enum Kind {
 
 const U32: u64 = u32::MAX as u64;
 
-const fn key(name: &'static str, kind: Kind, presence: Presence, about: &'static str) -> Key {
+pub(super) const fn key(name: &'static str, kind: Kind, presence: Presence, about: &'static str) -> Key {
     Key { name, kind, presence, about }
 }
 
@@ -93,6 +93,12 @@ static GROUP: Shape = Shape {
     about: "One broker account",
     keys: &[
         key("name", Text, Required, "Unique name"),
+        key(
+            "rto",
+            Duration,
+            Optional,
+            "From a fault until orders flow again, at worst; settings that cannot meet it are refused",
+        ),
         key("policy", Table(&POLICY), Default("{}"), "When to move"),
         key("probing", Table(&PROBING), Default("{}"), "How often to probe"),
         key("endpoint", Tables(&ENDPOINT), Required, "The paths to the account"),

@@ -1,58 +1,21 @@
-//! What is legal but dangerous, and what the settings promise.
+//! What is legal but dangerous.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::time::Duration;
 
 use hyper::Uri;
 
 use super::build::Builder;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind};
-use crate::engine::{Trigger, TriggerRule};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, recovery};
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
-
-/// How long it takes from a fault to DOWN, by the settings alone: probes on schedule, phase unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detection {
-    /// A fault that answers at once (refused, reset, 500), at best and at worst.
-    pub refused: (Duration, Duration),
-    /// A path that hangs.
-    pub hung: (Duration, Duration),
-}
-
-impl GroupConfig {
-    /// Detection time bounds over all endpoints: a slot may come up to one interval after the fault. From then on
-    /// each further failure takes one `interval_when_failing`; a window ends with the first of them that is as far from
-    /// the first as it is long. A hang takes the timeout besides, once, since slots do not wait for answers.
-    #[must_use]
-    pub fn detection(&self) -> Detection {
-        let again = self.probing.interval_when_failing;
-        let after_the_first = |trigger: Trigger| match trigger.rule() {
-            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => {
-                again.saturating_mul(failures.saturating_sub(1))
-            }
-            TriggerRule::Window(span) => {
-                let slots = span.as_nanos().div_ceil(again.as_nanos().max(1));
-                again.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX)).max(span)
-            }
-        };
-        let spans = || {
-            let triggers = self.endpoints.iter().map(|one| one.endpoint.trigger.unwrap_or(self.policy.trigger()));
-            triggers.map(after_the_first)
-        };
-        let best = spans().min().unwrap_or_default();
-        let worst = spans().max().unwrap_or_default().saturating_add(self.probing.interval);
-        let timeout = self.probing.timeout;
-        Detection { refused: (best, worst), hung: (best.saturating_add(timeout), worst.saturating_add(timeout)) }
-    }
-}
 
 pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
+    recovery::lint(builder, table, group);
 }
 
 fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {

@@ -5,7 +5,9 @@ mod effective;
 mod findings;
 mod keys;
 mod lint;
+mod plan;
 mod read;
+mod recovery;
 mod schema;
 
 use std::net::SocketAddr;
@@ -13,12 +15,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy};
+pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
 pub use build::{Checked, load, parse};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
-pub use lint::Detection;
+pub use plan::{PlanFile, duration, load_plan, parse_plan};
 pub use schema::json_schema;
 
 /// A checked configuration. Every path is absolute or relative to the working directory already.
@@ -54,6 +57,8 @@ pub struct SupervisorConfig {
 pub struct GroupConfig {
     /// Unique name.
     pub name: String,
+    /// From a fault until orders flow again, at worst. Settings that cannot meet it are refused. Absent: not checked.
+    pub rto: Option<Duration>,
     /// `[group.policy]`
     pub policy: Policy,
     /// `[group.probing]`

@@ -39,6 +39,7 @@ pub(super) fn hook(idempotent: bool) -> Vec<Hook> {
 pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
     let settings = PolicySettings { failure_threshold: 2, failback_success_threshold: 2, ..PolicySettings::default() };
     let mut config = GroupConfig {
+        rto: None,
         name: "main".to_owned(),
         policy: Policy::new(settings).unwrap(),
         probing: Probing {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use broker_failover::planning::Blips;
 use broker_failover::supervisor::config::{Checked, Finding, Origin, Severity, json_schema, load};
 
 mod probe;
@@ -94,6 +95,31 @@ fn bounds(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
             out,
             "{}: from a fault to DOWN: {:?} to {:?} where the path answers at once (refused, reset, 500), {:?} to {:?} where it hangs",
             group.name, refused.0, refused.1, hung.0, hung.1
+        )?;
+        match group.needs_person() {
+            Some(hook) => writeln!(
+                out,
+                "{}: from a fault until orders flow again: waits for a person, there is no {hook} hook",
+                group.name
+            )?,
+            None => {
+                let worst = group.stages().recovery(hung.1);
+                writeln!(
+                    out,
+                    "{}: from a fault until orders flow again: {worst:?} at worst, if the last hook of each kind succeeds at its deadline",
+                    group.name
+                )?;
+            }
+        }
+        let blips = Blips::default();
+        let timing = group.timing();
+        let triggers = group.triggers();
+        let Some(hastiest) = triggers.iter().min_by_key(|trigger| trigger.failures(&timing)) else { continue };
+        let daily = blips.false_failovers_per_day(*hastiest, &timing);
+        writeln!(
+            out,
+            "{}: false failovers: about {daily:.1} a day, if blips come {blips} (an assumption: measure yours)",
+            group.name
         )?;
     }
     Ok(())
