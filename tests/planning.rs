@@ -519,6 +519,17 @@ fn nothing_from_outside_breaks_a_record() {
 }
 
 #[test]
+fn of_two_equal_options_the_second_is_no_better() {
+    let twice = ["one", "two"].map(|name| option(name, Rung::WarmStandby, minutes(1), S(0), 1, ""));
+    let ladder = Ladder::new(LadderSettings { candidates: twice.to_vec(), ..decision().settings().clone() }).unwrap();
+    let record = DecisionRecord(&ladder).to_string();
+    assert!(
+        record.starts_with("# Decision: one\n") && record.contains("It meets the target and is no better."),
+        "{record}"
+    );
+}
+
+#[test]
 fn a_record_without_a_decision_says_so() {
     let late = option("late", Rung::BackupAndRestore, S(86_400), S(0), 1, "");
     let ladder = Ladder::new(LadderSettings { candidates: vec![late], ..decision().settings().clone() }).unwrap();

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::ladder::{Candidate, Ladder, Priced, Verdict, break_even};
+use super::money::Money;
 use super::text::Spoken;
 
 /// A [`Ladder`]'s decision as an architecture decision record in Markdown: the target, the decision, every option, and
@@ -110,6 +111,7 @@ impl DecisionRecord<'_> {
                 let (rpo, by) = (Spoken(candidate.rpo), Spoken(by));
                 writeln!(f, "It may lose {rpo} of writes, {by} more than the target.")?;
             }
+            Verdict::Dearer { by: Money::ZERO } => writeln!(f, "It meets the target and is no better.")?,
             Verdict::Chosen | Verdict::Dearer { .. } => writeln!(f, "It meets the target and costs more.")?,
         }
         writeln!(f)?;
@@ -146,6 +148,7 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Chosen => "**chosen**",
         Verdict::MissesRto { .. } => "misses the RTO",
         Verdict::MissesRpo { .. } => "misses the RPO",
+        Verdict::Dearer { by: Money::ZERO } => "no better",
         Verdict::Dearer { .. } => "costs more",
     }
 }

@@ -251,7 +251,9 @@ fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
     let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = folder.join(format!(".{}.{}.new", name.to_string_lossy(), std::process::id()));
-    let mut unfinished = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    // Whatever is wrong with the file beside it must not be taken for the file itself being there.
+    let beside_fault = |error| io::Error::other(format!("{}: {error}", beside.display()));
+    let mut unfinished = OpenOptions::new().write(true).create_new(true).open(&beside).map_err(beside_fault)?;
     let put = unfinished.write_all(content).and_then(|()| unfinished.sync_all()).and_then(|()| match overwrite {
         true => fs::rename(&beside, file),
         // A link, unlike a rename, never replaces what is there.

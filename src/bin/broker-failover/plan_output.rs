@@ -105,6 +105,7 @@ fn verdict_words(verdict: Verdict) -> (Style, String) {
         Verdict::Chosen => (GOOD, "chosen".to_owned()),
         Verdict::MissesRto { by } => (ALARM, format!("misses the RTO by {}", Spoken(by))),
         Verdict::MissesRpo { by } => (ALARM, format!("misses the RPO by {}", Spoken(by))),
+        Verdict::Dearer { by: Money::ZERO } => (PLAIN, "no better".to_owned()),
         Verdict::Dearer { by } => (CARE, format!("costs {by} more")),
     }
 }

@@ -10,7 +10,7 @@ use super::read::Table;
 use super::{GroupConfig, Hook, Probing};
 
 impl GroupConfig {
-    /// How its paths are probed, as [`planning`](crate::planning) sees it.
+    /// How its paths are probed, as [`planning`] sees it.
     #[must_use]
     pub fn timing(&self) -> planning::Probing {
         planning::Probing::nearest(self.probing.interval, self.probing.interval_when_failing, self.probing.timeout)
