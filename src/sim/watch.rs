@@ -8,7 +8,7 @@ use super::rule::Rule;
 use super::weather::nanos;
 use crate::engine::{
     Endpoint, EndpointId, EndpointState, Engine, EngineError, FailoverOutcome, FenceStatus, Policy, PolicySettings,
-    ProbeResult, Timestamp, Trigger, TriggerRule,
+    ProbeResult, Timestamp, TriggerRule,
 };
 
 /// What a probe that was due and never came counts as.
@@ -19,10 +19,6 @@ pub enum Silence {
     /// A failure.
     Failure,
 }
-
-/// Successes in a row after which one more changes nothing that a trigger looks at: it has no run of failures left, it is
-/// armed, and the newest results that it can remember are all successes.
-const SETTLED: u64 = Trigger::MOST_RESULTS as u64;
 
 /// The engine of one path and a standby that works, with the policy's defaults but for the trigger.
 ///
@@ -35,6 +31,9 @@ pub struct Watch {
     standby: EndpointId,
     /// Nanoseconds.
     interval: u64,
+    /// Successes in a row after which one more changes nothing that the trigger looks at. One ends a run of failures and
+    /// a window; failures among the newest results are forgotten once so many others have come.
+    settled: u64,
     leaving: bool,
     failovers: u64,
 }
@@ -59,11 +58,16 @@ impl Watch {
             max_health_age: interval.saturating_mul(3).clamp(Duration::from_nanos(1), longest),
             ..defaults
         };
+        let settled = match rule {
+            Rule::Planned(_) => 1,
+            Rule::Among { of, .. } => of.into(),
+        };
         let policy = Policy::new(settings).map_err(|error| SimulationError::Trigger { trigger: rule, error })?;
         let mut engine = Engine::new(policy);
         let path = engine.register(Endpoint::primary("path", "home", "path"))?;
         let standby = engine.register(Endpoint::backup("standby", "elsewhere", "standby", 10))?;
-        let mut watch = Self { engine, path, standby, interval: nanos(interval), leaving: false, failovers: 0 };
+        let mut watch =
+            Self { engine, path, standby, interval: nanos(interval), settled, leaving: false, failovers: 0 };
         watch.probe(0, false)?;
         Ok(watch)
     }
@@ -83,7 +87,7 @@ impl Watch {
         let now = self.time(slot);
         let result = if failed { ProbeResult::FAILED } else { ProbeResult::Success };
         let change = self.engine.record_probe(now, self.path, result)?;
-        if change.to != EndpointState::Healthy {
+        if change.to == EndpointState::Down {
             self.standby_works(now)?;
         }
         self.evaluate(now)
@@ -122,15 +126,15 @@ impl Watch {
     }
 
     fn calm(&mut self, slots: Range<u64>) -> Result<(), EngineError> {
-        let settled = slots.end.min(slots.start.saturating_add(SETTLED));
+        let settled = slots.end.min(slots.start.saturating_add(self.settled));
         for slot in slots.start..settled {
             self.probe(slot, false)?;
         }
         Ok(())
     }
 
-    /// It is probed as often, and always succeeds. Only its last result counts, so those are recorded that a decision
-    /// could look at.
+    /// It is probed as often, and always succeeds. Only its last result counts, and only while the path is down, so no
+    /// others are recorded.
     fn standby_works(&mut self, now: Timestamp) -> Result<(), EngineError> {
         self.engine.record_probe(now, self.standby, ProbeResult::Success).map(|_| ())
     }
