@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use broker_failover::engine::{EngineError, Silence};
 use broker_failover::planning::{Blips, Share};
 use broker_failover::sim::{Rule, Watch, Weather};
 use minimal::{Machine, Outcome};
@@ -72,7 +73,7 @@ fn agree() {
 
 fn step(text: &str) -> impl FnMut(u64) + 'static {
     let rule: Rule = text.parse().expect("a legal trigger");
-    let mut watch = Watch::new(rule, INTERVAL).expect("a legal trigger");
+    let mut watch = Watch::new(rule, INTERVAL, Silence::Note).expect("a legal trigger");
     let (mut dice, mut slot) = (Pcg64Mcg::seed_from_u64(1), 0);
     move |iterations| {
         for _ in 0..iterations {
@@ -129,18 +130,15 @@ fn our_day<E: std::fmt::Debug>(
 ) -> [u64; 7] {
     let failing = failing(seed);
     TRIGGERS.map(|text| {
-        let mut watch = Watch::new(text.parse().expect("a legal trigger"), INTERVAL).expect("a legal trigger");
+        let mut watch =
+            Watch::new(text.parse().expect("a legal trigger"), INTERVAL, Silence::Note).expect("a legal trigger");
         live(&mut watch, 1..SLOTS + 1, &failing).expect("both endpoints are there");
         watch.failovers()
     })
 }
 
 /// Without leaving out the successes that change nothing.
-fn every_probe(
-    watch: &mut Watch,
-    slots: Range<u64>,
-    failing: &[Range<u64>],
-) -> Result<(), broker_failover::engine::EngineError> {
+fn every_probe(watch: &mut Watch, slots: Range<u64>, failing: &[Range<u64>]) -> Result<(), EngineError> {
     let mut next = slots.start;
     for run in failing.iter().cloned().chain([slots.end..slots.end]) {
         for slot in next..run.start {

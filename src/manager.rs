@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use thiserror::Error as ThisError;
@@ -13,8 +13,8 @@ use tracing::{debug, error, info, trace, warn};
 
 use crate::engine::{
     ConfigurationError, Endpoint, EndpointId, EndpointState, EndpointUpdate, Engine, EngineError, FailoverDecision,
-    FailoverOutcome, FenceStatus, HaltOrder, HealthChange, OrderAction, OrderFlow, Policy, ProbeResult, RestartKind,
-    RestoreError, Snapshot, Timestamp,
+    FailoverOutcome, FenceStatus, HaltOrder, Health, HealthChange, Heard, OrderAction, OrderFlow, Policy, ProbeResult,
+    RestartKind, RestoreError, Snapshot, Timestamp,
 };
 use crate::path::{self, ActivePath, Path, PathPublisher, PathReader};
 
@@ -246,6 +246,47 @@ impl<P: Probe, C: Clock> Manager<P, C> {
                     debug!(error = %fault, "result dropped");
                 }
                 Err(fault)
+            }
+        }
+    }
+
+    /// [`Engine::tick`] now.
+    pub fn tick(&self) -> Heard {
+        let heard = self.listen(|engine, now| Ok(engine.tick(now)));
+        heard.unwrap_or_default()
+    }
+
+    /// [`Engine::due`] now.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn due(&self, endpoint: EndpointId, span: Duration) -> Result<Heard, EngineError> {
+        self.listen(|engine, now| engine.due(now, endpoint, span))
+    }
+
+    fn listen(
+        &self,
+        input: impl FnOnce(&mut Engine, Timestamp) -> Result<Heard, EngineError>,
+    ) -> Result<Heard, EngineError> {
+        let answer = self.change(|engine, now| {
+            let state = |engine: &Engine, id| engine.health(id).map(Health::state);
+            let before: Vec<_> = engine.awaited().filter_map(|id| Some((id, state(engine, id)?))).collect();
+            let heard = input(engine, now)?;
+            let told: Vec<_> =
+                before.into_iter().filter_map(|(id, from)| StateChange::since(from, engine, id)).collect();
+            Ok::<_, EngineError>((heard, told))
+        });
+        match answer {
+            Ok((heard, told)) => {
+                if heard.monitor_stopped {
+                    warn!("the monitor had stopped; results that were due meanwhile count for nothing");
+                }
+                told.iter().for_each(StateChange::report);
+                Ok(heard)
+            }
+            Err(refusal) => {
+                report_refusal("due", About::default(), refusal.code(), &refusal);
+                Err(refusal)
             }
         }
     }

@@ -3,6 +3,7 @@
 //! `allocation_counter` counts this thread's allocations, so that the test harness's own don't matter.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use allocation_counter::measure;
 use broker_failover::engine::*;
@@ -70,6 +71,42 @@ fn recording_a_failure_keeps_the_text_that_is_moved_in_and_allocates_nothing() {
         let last = engine.health(ids[1]).unwrap();
         assert_eq!(last.last_probe_error(), Some("ConnectionReset: peer 1"));
         assert_eq!(last.state(), EndpointState::Down);
+    }
+}
+
+#[test]
+fn patient_triggers_and_signs_of_life_allocate_nothing() {
+    let rules = [
+        TriggerRule::Window(Duration::from_secs(60)),
+        TriggerRule::Failures { failures: 60, of: 64 },
+        TriggerRule::Consecutive(3),
+    ];
+    for (size, rule) in SIZES.into_iter().flat_map(|size| rules.map(|rule| (size, rule))) {
+        let trigger = Some(Trigger::new(rule).unwrap());
+        let settings =
+            PolicySettings { trigger, minimum_history: Some(64), silence: Silence::Failure, ..Default::default() };
+        let mut engine = Engine::new(Policy::new(settings).unwrap());
+        let mut ids = vec![engine.register(Endpoint::primary("primary", "here", "https://primary.example")).unwrap()];
+        for number in 1..size {
+            let backup = Endpoint::backup(format!("backup {number}"), "there", "https://backup.example", 10);
+            ids.push(engine.register(backup).unwrap());
+        }
+        let mut missing = 0;
+        let count = allocations(|| {
+            for second in 0..70_u64 {
+                let now = Timestamp::from_nanos(second * 1_000_000_000);
+                for id in &ids {
+                    missing += engine.due(now, *id, Duration::from_millis(1_500)).unwrap().missing;
+                }
+                for id in ids.iter().skip(1) {
+                    engine.record_probe(now, *id, ProbeResult::FAILED).unwrap();
+                }
+                missing += engine.tick(now).missing;
+            }
+        });
+        assert_eq!(count, 0, "with {size} endpoints, {rule:?}");
+        assert!(missing > 30, "{missing} results of the primary were missing");
+        assert!(engine.health(ids[1]).is_some_and(|health| health.state() == EndpointState::Down), "{rule:?}");
     }
 }
 

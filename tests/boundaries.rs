@@ -133,6 +133,90 @@ fn the_cooldown_counts_from_the_last_switch_of_any_kind() {
     assert_eq!(name(desk.failback(again + COOLDOWN)), "SWITCHED");
 }
 
+// Cooldown that grows ------------------------------------------------------------------------------------------------
+
+/// A failback an hour is inside the window of two hours, and doubles the cooldown of 60 s up to 200 s.
+fn growing() -> PolicySettings {
+    PolicySettings {
+        cooldown_max: Some(Duration::from_secs(200)),
+        max_failbacks_per_window: 9,
+        failback_window: Duration::from_nanos(2 * WINDOW),
+        ..quick()
+    }
+}
+
+/// Flow goes to the backup at `now`; how long the cooldown is from then on, which is also what it names.
+fn cools_for(desk: &mut Desk, now: u64) -> u64 {
+    desk.fail_over(now);
+    let decision = desk.failback(now);
+    assert_eq!(name(decision), "COOLDOWN_ACTIVE");
+    let opens = decision.earliest().unwrap().as_nanos();
+    assert_eq!(name(desk.failback(opens - NS)), "COOLDOWN_ACTIVE");
+    assert_eq!(name(desk.failback(opens)), "SWITCHED");
+    opens - now
+}
+
+#[test]
+fn each_failback_inside_the_window_doubles_the_cooldown_up_to_its_most() {
+    let mut desk = Desk::new(growing());
+    let cooldowns: Vec<_> = (0..5).map(|round| cools_for(&mut desk, round * 300 * SECOND) / SECOND).collect();
+    assert_eq!(cooldowns, [60, 120, 200, 200, 200]);
+    // When all have left the window, it is as it was.
+    assert_eq!(cools_for(&mut desk, 10 * WINDOW), COOLDOWN);
+}
+
+#[test]
+fn a_cooldown_shrinks_one_nanosecond_after_a_failback_left_the_window() {
+    // The failback was at 60 s. It leaves the window while the cooldown of the next switch runs, doubled by it.
+    let left = COOLDOWN + 2 * WINDOW + NS;
+    for (switched, opens) in [
+        (left - COOLDOWN - NS, left),          // 60 s are over when it leaves
+        (left - COOLDOWN, left),               // and so they are here,
+        (left - COOLDOWN + NS, left + NS),     // not here,
+        (left - 2 * COOLDOWN, left),           // and 120 s are over when it leaves
+        (left - 2 * COOLDOWN - NS, left - NS), // or before that.
+    ] {
+        let mut desk = Desk::new(growing());
+        assert_eq!(cools_for(&mut desk, 0), COOLDOWN);
+        assert_eq!(switched + cools_for(&mut desk, switched), opens, "switched at {switched}");
+    }
+}
+
+#[test]
+fn a_grown_cooldown_outlives_a_restart() {
+    let mut desk = Desk::new(growing());
+    assert_eq!(cools_for(&mut desk, 0), COOLDOWN);
+    desk.fail_over(100 * SECOND);
+    desk.restart(110 * SECOND, 0);
+    let opens = 110 * SECOND;
+    let decision = desk.failback(opens - NS);
+    assert_eq!((name(decision), decision.earliest()), ("COOLDOWN_ACTIVE", Some(at(opens))));
+    assert_eq!(name(desk.failback(opens)), "SWITCHED");
+}
+
+#[test]
+fn a_grown_cooldown_delays_no_failover() {
+    let mut desk = Desk::new(growing());
+    assert_eq!(cools_for(&mut desk, 0), COOLDOWN);
+    desk.fail_over(COOLDOWN);
+    desk.fail(COOLDOWN, desk.west);
+    assert_eq!(name(desk.failover(COOLDOWN)), "SWITCHED");
+}
+
+#[test]
+fn a_cooldown_that_grows_to_the_end_of_time_holds_and_names_when_it_shrinks() {
+    let longest = Some(Duration::from_nanos(END));
+    let cooldown = Duration::from_nanos(END / 2 + 1);
+    let mut desk = Desk::new(PolicySettings { cooldown_max: longest, cooldown, ..growing() });
+    desk.fail_over(0);
+    assert_eq!(desk.failback(0).earliest(), Some(at(END / 2 + 1)));
+    assert_eq!(name(desk.failback(END / 2 + 1)), "SWITCHED");
+    desk.fail_over(END / 2 + 1);
+    // Twice as long would be beyond the end of time, and so is the stated one from here.
+    let decision = desk.failback(END / 2 + 2);
+    assert_eq!((name(decision), decision.earliest()), ("COOLDOWN_ACTIVE", None));
+}
+
 // Age of evidence ----------------------------------------------------------------------------------------------------
 
 #[test]
@@ -330,6 +414,208 @@ fn a_window_to_the_end_of_time_is_filled_there() {
     assert_eq!(state(&desk, desk.east), EndpointState::Degraded);
     desk.fail(END, desk.east);
     assert_eq!(state(&desk, desk.east), EndpointState::Down);
+}
+
+// Silence ------------------------------------------------------------------------------------------------------------
+
+const SPAN: u64 = 2 * SECOND;
+
+/// East is active and answered at 0; one failure is DOWN, and a missing result is one. West answers at 0 too.
+fn listening(silence: Silence) -> Desk {
+    let mut desk = Desk::new(PolicySettings { silence, ..quick() });
+    desk.ok(0, desk.east);
+    desk.ok(0, desk.west);
+    desk
+}
+
+impl Desk {
+    fn due(&mut self, now: u64, id: EndpointId) -> Heard {
+        self.engine.due(at(now), id, Duration::from_nanos(SPAN)).unwrap()
+    }
+
+    fn tick(&mut self, now: u64) -> (bool, u32) {
+        let Heard { monitor_stopped, missing } = self.engine.tick(at(now));
+        (monitor_stopped, missing)
+    }
+}
+
+#[test]
+fn a_result_is_missing_when_exactly_its_span_is_over_and_not_one_nanosecond_earlier() {
+    for (now, missing) in [(SPAN - NS, 0), (SPAN, 1), (SPAN + NS, 1)] {
+        let mut desk = listening(Silence::Failure);
+        assert_eq!(desk.due(0, desk.east), Heard::default());
+        assert_eq!(desk.tick(SECOND), (false, 0));
+        assert_eq!(desk.tick(now), (false, missing), "at {now}");
+        assert_eq!(desk.engine.missing().count(), missing as usize);
+        let expected = if missing == 1 { EndpointState::Down } else { EndpointState::Healthy };
+        assert_eq!(state(&desk, desk.east), expected);
+        assert_eq!(name(desk.failover(now)), if missing == 1 { "SWITCHED" } else { "NO_ACTION" });
+        // It is awaited no more.
+        assert_eq!(desk.tick(now), (false, 0));
+    }
+}
+
+#[test]
+fn a_missing_result_is_told_and_changes_nothing_unless_silence_is_a_failure() {
+    let mut desk = listening(Silence::Note);
+    let _ = desk.due(0, desk.east);
+    let _ = desk.tick(SECOND);
+    let before = desk.engine.health(desk.east).cloned();
+    assert_eq!(desk.tick(SPAN), (false, 1));
+    assert_eq!(desk.engine.health(desk.east).cloned(), before);
+}
+
+#[test]
+fn an_answer_at_the_end_of_the_span_is_an_answer_and_a_later_one_counts_for_itself() {
+    let mut desk = listening(Silence::Failure);
+    let _ = desk.due(0, desk.east);
+    let _ = desk.tick(SECOND);
+    desk.ok(SPAN, desk.east);
+    assert_eq!(desk.tick(SPAN), (false, 0));
+    let _ = desk.due(SPAN, desk.east);
+    let _ = desk.tick(SPAN + SECOND);
+    assert_eq!(desk.tick(2 * SPAN), (false, 1));
+    desk.ok(2 * SPAN, desk.east);
+    assert_eq!(state(&desk, desk.east), EndpointState::Healthy);
+}
+
+/// What shows that the monitor lives, halfway through the span.
+type Sign = fn(&mut Desk, u64);
+
+#[test]
+fn any_sign_of_life_shows_that_the_monitor_runs_up_to_one_nanosecond_short_of_the_span() {
+    let signs: [Sign; 3] =
+        [|desk, now| _ = desk.tick(now), |desk, now| desk.ok(now, desk.west), |desk, now| _ = desk.due(now, desk.west)];
+    for sign in signs {
+        for (first, stopped) in [(SPAN - NS, false), (SPAN, true)] {
+            let mut desk = listening(Silence::Failure);
+            let _ = desk.due(0, desk.east);
+            sign(&mut desk, first);
+            let (late, missing) = desk.tick(SPAN);
+            // Whatever came first after it tells of the stop.
+            assert!(!late);
+            assert_eq!(missing, u32::from(!stopped), "with a sign at {first}");
+            let expected = if stopped { EndpointState::Healthy } else { EndpointState::Down };
+            assert_eq!(state(&desk, desk.east), expected);
+        }
+    }
+}
+
+#[test]
+fn what_finds_that_the_monitor_had_stopped_says_so() {
+    let mut desk = listening(Silence::Failure);
+    let _ = desk.due(0, desk.east);
+    assert_eq!(desk.tick(SPAN), (true, 0));
+    assert_eq!(desk.tick(10 * SPAN), (false, 0), "nothing is awaited any more");
+    let _ = desk.due(10 * SPAN, desk.east);
+    assert_eq!(desk.due(11 * SPAN, desk.west), Heard { monitor_stopped: true, missing: 0 });
+    let change = desk.engine.record_probe(at(12 * SPAN), desk.west, ProbeResult::Success).unwrap();
+    assert!(change.monitor_stopped);
+    // An evaluation is none: it shows that somebody decides, not that anybody looks.
+    let _ = desk.due(12 * SPAN, desk.east);
+    assert_eq!(name(desk.failover(12 * SPAN + SECOND)), "NO_ACTION");
+    assert_eq!(desk.tick(13 * SPAN), (true, 0));
+}
+
+#[test]
+fn after_a_stop_a_trigger_has_to_be_armed_anew_and_a_path_that_was_down_stays_so() {
+    let settings = || PolicySettings { failure_threshold: 3, ..quick() };
+    let mut desk = Desk::new(settings());
+    (0..2).for_each(|_| desk.fail(0, desk.east));
+    (0..3).for_each(|_| desk.fail(0, desk.west));
+    let _ = desk.due(0, desk.east);
+    assert_eq!(desk.tick(SPAN), (true, 0));
+    assert_eq!([desk.east, desk.west].map(|id| state(&desk, id)), [EndpointState::Degraded, EndpointState::Down]);
+    for expected in [EndpointState::Degraded, EndpointState::Degraded, EndpointState::Down] {
+        desk.fail(SPAN, desk.east);
+        assert_eq!(state(&desk, desk.east), expected);
+    }
+    desk.fail(SPAN, desk.west);
+    assert_eq!(state(&desk, desk.west), EndpointState::Down);
+}
+
+#[test]
+fn after_a_stop_a_window_is_filled_anew_however_short_the_stop_was() {
+    let trigger = Trigger::new(TriggerRule::Window(Duration::from_nanos(4 * SECOND))).unwrap();
+    let mut desk = Desk::new(PolicySettings { trigger: Some(trigger), ..quick() });
+    desk.fail(0, desk.east);
+    let _ = desk.due(0, desk.west);
+    // From here on the failures would reach back far enough, and leave no hole.
+    for (now, expected) in [
+        (SPAN, EndpointState::Degraded),
+        (4 * SECOND, EndpointState::Degraded),
+        (SPAN + 4 * SECOND - NS, EndpointState::Degraded),
+        (SPAN + 4 * SECOND, EndpointState::Down),
+    ] {
+        desk.fail(now, desk.east);
+        assert_eq!(state(&desk, desk.east), expected, "at {now}");
+    }
+}
+
+#[test]
+fn results_of_an_endpoint_that_came_or_moved_later_are_answers_and_signs_of_life_too() {
+    for moved in [false, true] {
+        let mut desk = listening(Silence::Failure);
+        let _ = desk.tick(0);
+        let late = if moved {
+            let update = EndpointUpdate { url: Some("elsewhere".into()), ..EndpointUpdate::default() };
+            desk.engine.update_endpoint("west", update).unwrap();
+            desk.west
+        } else {
+            desk.engine.register(Endpoint::backup("north", "ca-central-1", "https://north.example", 20)).unwrap()
+        };
+        let _ = desk.due(0, late);
+        let _ = desk.due(0, desk.east);
+        desk.ok(SECOND, late);
+        assert_eq!(desk.tick(SPAN), (false, 1), "east alone is missing");
+        assert_eq!(state(&desk, late), EndpointState::Healthy);
+        assert_eq!(state(&desk, desk.east), EndpointState::Down);
+    }
+}
+
+#[test]
+fn a_result_stays_awaited_when_the_trigger_changes() {
+    let mut desk = listening(Silence::Failure);
+    let _ = desk.due(0, desk.west);
+    let trigger = Some(Trigger::new(TriggerRule::Consecutive(2)).unwrap());
+    desk.engine.update_endpoint("west", EndpointUpdate { trigger, ..EndpointUpdate::default() }).unwrap();
+    assert_eq!(desk.tick(SECOND), (false, 0));
+    assert_eq!(desk.tick(SPAN), (false, 1));
+    assert_eq!(state(&desk, desk.west), EndpointState::Degraded);
+}
+
+#[test]
+fn one_result_is_awaited_at_a_time_and_a_restart_or_another_address_awaits_none() {
+    let mut desk = listening(Silence::Failure);
+    let _ = desk.due(0, desk.west);
+    let _ = desk.due(SECOND, desk.west);
+    assert_eq!(desk.tick(SPAN), (false, 1), "the first of them");
+    assert_eq!(desk.tick(SPAN + SECOND), (false, 0), "the second was none");
+
+    for forget in [
+        |desk: &mut Desk| desk.restart(SPAN, SPAN),
+        |desk: &mut Desk| {
+            let update = EndpointUpdate { url: Some("elsewhere".into()), ..EndpointUpdate::default() };
+            desk.engine.update_endpoint("west", update).unwrap();
+        },
+    ] {
+        let mut desk = listening(Silence::Failure);
+        let _ = desk.due(SPAN, desk.west);
+        forget(&mut desk);
+        let _ = desk.tick(SPAN + SECOND);
+        assert_eq!(desk.tick(2 * SPAN), (false, 0));
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_makes_no_result_missing_and_stops_no_monitor() {
+    let mut desk = listening(Silence::Failure);
+    let _ = desk.due(100 * SPAN, desk.east);
+    for now in [0, SPAN - NS, 100 * SPAN] {
+        // From 0 on a span passes in which nothing arrives.
+        let stopped = now == 100 * SPAN;
+        assert_eq!(desk.tick(now), (stopped, 0), "at {now}");
+    }
 }
 
 // Window of failbacks ------------------------------------------------------------------------------------------------

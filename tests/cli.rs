@@ -207,9 +207,48 @@ const FAULTS_OF_THE_CONFIGURATION: &[(&str, &str, &str)] = &[
         r#"{"config":{"policy":{‸"cooldwn":"60s"},"endpoints":[]}}"#,
         r#"the unknown key "cooldwn""#,
         concat!(
-            r#"only "failure_threshold", "cooldown", "max_health_age", "failback_success_threshold", "require_fence", "#,
+            r#"only "failure_threshold", "trigger", "minimum_history", "silence", "cooldown", "cooldown_max", "#,
+            r#""max_health_age", "failback_success_threshold", "require_fence", "#,
             r#""max_failbacks_per_window", "failback_window", "require_reconciliation", "resume_after_halt", "history_limit""#
         ),
+    ),
+    // Patience.
+    (
+        r#"{"config":{"policy":{"trigger":‸{"window":"1s","of":3}},"endpoints":[]}}"#,
+        r#""trigger":{"window":"1s","of":3}"#,
+        r#""consecutive" alone, "window" alone, or "failures" with "of""#,
+    ),
+    (
+        r#"{"config":{"policy":{"trigger":{‸"windw":"1s"}},"endpoints":[]}}"#,
+        r#"the unknown key "windw""#,
+        r#"only "consecutive", "failures", "of", "window""#,
+    ),
+    (r#"{"config":{"policy":{"trigger":{"failures":1,"of":‸65}},"endpoints":[]}}"#, r#""of":65"#, "1 to 64"),
+    (
+        r#"{"config":{"policy":{"trigger":{"failures":‸4,"of":3}},"endpoints":[]}}"#,
+        r#""failures":4"#,
+        "at most of, which is 3",
+    ),
+    (
+        r#"{"config":{"policy":{"failure_threshold":3,"trigger":{"consecutive":‸4}},"endpoints":[]}}"#,
+        r#""consecutive":4"#,
+        "failure_threshold, which is 3",
+    ),
+    (
+        r#"{"config":{"policy":{"minimum_history":‸2},"endpoints":[]}}"#,
+        r#""minimum_history":2"#,
+        "at least 3, which the trigger needs to fire at all",
+    ),
+    (r#"{"config":{"policy":{"silence":‸"loud"},"endpoints":[]}}"#, r#""silence":"loud""#, r#""note" or "failure""#),
+    (
+        r#"{"config":{"policy":{"cooldown":"60s","cooldown_max":‸"59s"},"endpoints":[]}}"#,
+        r#""cooldown_max":"59s""#,
+        "at least cooldown, which is 60s",
+    ),
+    (
+        r#"{"config":{"endpoints":[{"name":"P","region":"r","url":"u","trigger":{"window":‸"0s"}}]}}"#,
+        r#""window":"0s""#,
+        "1ns to 18446744073709551615ns",
     ),
     // The endpoints.
     (r#"{"config":{"endpoints":[‸"P"]}}"#, r#""P""#, "a JSON object"),
@@ -217,7 +256,7 @@ const FAULTS_OF_THE_CONFIGURATION: &[(&str, &str, &str)] = &[
     (
         r#"{"config":{"endpoints":[{"name":"P","region":"r","url":"u",‸"primry":true}]}}"#,
         r#"the unknown key "primry""#,
-        r#"only "name", "region", "url", "account", "primary", "priority""#,
+        r#"only "name", "region", "url", "account", "primary", "priority", "trigger""#,
     ),
     (
         r#"{"config":{"endpoints":[{"name":"P","region":"r","url":"u","priority":‸-1}]}}"#,
@@ -298,8 +337,8 @@ const DURATION: &str =
     r#"a duration such as "250ms", "60s" or "1h 30m" (integers with ns, us, ms, s, m, h, d; 584 years at most)"#;
 const SECONDS: &str = "seconds as a plain decimal, at most 9 fraction digits, from 0 to 18446744073.709551615";
 const SIGNED_SECONDS: &str = "seconds as a plain decimal, at most 9 fraction digits, with an optional minus";
-const INPUTS: &str = "one of probe, evaluate, assess, fence_started, switch_failed, rearm, reconciled, status, wall_step, \
-                      restart, register, update, validate, switchover, maintenance, halt, resume";
+const INPUTS: &str = "one of probe, due, tick, evaluate, assess, fence_started, switch_failed, rearm, reconciled, status, \
+                      wall_step, restart, register, update, validate, switchover, maintenance, halt, resume";
 const EPOCH: &str = "an integer from 0 to 18446744073709551615";
 const HALT_CODE: &str = "a code that is not blank and not NO_TARGET_AVAILABLE";
 
@@ -329,6 +368,11 @@ const FAULTS_OF_AN_INPUT: &[(&str, &str, &str)] = &[
     (r#"{"at":1,"probe":"P","ok":true,‸"evaluate":"failover"}"#, r#""evaluate" beside "probe""#, "one input a line"),
     (r#"{"at":1,"evaluate":"failover",‸"assess":"failover"}"#, r#""assess" beside "evaluate""#, "one input a line"),
     (r#"{"at":1,"status":true,‸"resume":true}"#, r#""resume" beside "status""#, "one input a line"),
+    // due, tick
+    (r#"‸{"at":1,"due":"P"}"#, r#"no key "within" in this object"#, "one"),
+    (r#"{"at":1,"due":"P","within":‸"0s"}"#, r#""within":"0s""#, "a duration above zero"),
+    (r#"{"at":1,"due":"P","within":‸2}"#, r#""within":2"#, DURATION),
+    (r#"{"at":1,"tick":‸1}"#, r#""tick":1"#, "true"),
     // Keys.
     (r#"{"at":1.0,‸"at":2.0,"status":true}"#, r#"the key "at" a second time"#, "each key once"),
     (r#"{"at":1.0,"status":true,‸"\u0061t":2.0}"#, r#"the key "at" a second time"#, "each key once"),
@@ -406,7 +450,7 @@ const FAULTS_OF_AN_INPUT: &[(&str, &str, &str)] = &[
     (
         r#"{"at":1,"register":{"name":"D","region":"r","url":"u",‸"maintenance":true}}"#,
         r#"the unknown key "maintenance""#,
-        r#"only "name", "region", "url", "account", "primary", "priority""#,
+        r#"only "name", "region", "url", "account", "primary", "priority", "trigger""#,
     ),
     (r#"{"at":1,"update":‸{"priority":1}}"#, r#"no key "name" in this object"#, "one"),
     (r#"{"at":1,"update":{"name":"B","priority":‸null}}"#, r#""priority":null"#, "an integer from 0 to 4294967295"),

@@ -288,3 +288,20 @@ fn the_schema_in_assets_is_current() {
     let current = std::fs::read_to_string(file).unwrap_or_default() == generated;
     assert!(current, "regenerate it: broker-failover check --schema > assets/config.schema.json");
 }
+
+#[test]
+fn what_a_start_would_refuse_or_no_hook_could_be_told_is_refused_here() {
+    for (from, to, expected) in [
+        ("path = \"/health\"", "path = \"/he alth\"", "probe: path \"/he alth\": expected / and then"),
+        ("path = \"/health\"", "path = \"/\", headers = { \"a b\" = \"secret\" }", "probe: header \"a b\": the name"),
+        ("https://127.0.0.1:18081", "https://user:sec%zz@127.0.0.1:18081", "url: the credentials before the @"),
+        ("https://127.0.0.1:18081", "https://user:sec/ret@127.0.0.1:18081", "url: the port is not a number"),
+        ("name = \"east\"", "name = \"ea\\u0000st\"", "name: \"ea\\0st\" holds control characters"),
+        ("name = \"east\"", "name = \"ea\\nst\"", "name: \"ea\\nst\" holds control characters"),
+        ("[\"./fence.sh\"", "[\"./fence.sh\", \"a\\u0000\"", "command: a NUL character"),
+    ] {
+        let found = error(from, to);
+        assert!(found.contains(expected), "{expected}: {found}");
+        assert!(!found.contains("sec"), "{found}");
+    }
+}

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use broker_failover::engine::*;
 use broker_failover::scenario::{Replay, Verb, config_line};
+use broker_failover::supervisor::group::Entry as GroupEntry;
+use broker_failover::supervisor::group::task::Ledger;
 use broker_failover::supervisor::hooks::{HookReport, HookRequest, HookResult, Stage};
 use broker_failover::supervisor::journal::*;
 use proptest::prelude::*;
@@ -597,6 +599,25 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{what} did not come");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn a_disk_that_hangs_is_one_that_failed() {
+    let folder = Folder::new("hung-disk");
+    let (journal, _, plan) = folder.faulty(folder.options());
+    let desk = Desk::new("main", &journal.handle());
+    desk.durably(note("good"));
+    let unstuck = Unstuck(Arc::clone(&plan));
+    plan.stuck.store(true, Ordering::Relaxed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let entry = GroupEntry::Note { code: "STUCK", text: "never on disk".to_owned() };
+    let failed = runtime.block_on(Ledger::append_durable(&desk.journal, "main", at(5), &entry)).unwrap_err();
+    assert!(failed.contains("cannot sync") && failed.contains("no answer within 10s"), "{failed}");
+    // Nobody else takes it for a disk that works, also not once it answers again.
+    drop(unstuck);
+    assert!(matches!(desk.journal.failed(), Some(JournalFailed::Storage { action: "sync", .. })));
+    assert!(desk.journal.append(desk.entry(note("more"))).is_err());
+    assert!(journal.close(at(9), "SIGTERM").is_err());
 }
 
 #[test]
@@ -1480,6 +1501,53 @@ fn an_export_begins_anew_where_the_configuration_changed() {
     assert!(exported[1].line.contains("\"failure_threshold\":1") && exported[1].line.ends_with("\"endpoints\":[]}}"));
     assert!(exported[2].line.starts_with("{\"restore\":{"));
     folder.verify().unwrap();
+}
+
+#[test]
+fn a_reload_that_leaves_some_health_as_it_was_is_read_back_and_exported_as_that() {
+    let folder = Folder::new("reloaded");
+    let (journal, _) = Journal::open(Options { segment_size: 4000, ..folder.options() }, at(0)).unwrap();
+    let mut desk = Desk::new("main", &journal.handle());
+    for name in ["east", "west", "south", "west"] {
+        desk.probe(name, true);
+    }
+    desk.probe("east", false);
+    // South is asked otherwise from now on; the others are as they were.
+    let (seen, snapshot) = (desk.now, desk.snapshot());
+    let health = |endpoint: &str, failures, successes, probed_at: u64, error: Option<&str>| HealthRecord {
+        endpoint: endpoint.to_owned(),
+        failures,
+        successes,
+        probed_at: Seconds(at(probed_at).as_nanos()),
+        error: error.map(str::to_owned),
+        trigger: None,
+    };
+    let refused = "Refused: connection";
+    let health = vec![health("east", 1, 0, seen, Some(refused)), health("west", 0, 2, seen - 10, None)];
+    let mut engine =
+        Engine::restore(desk.engine.policy().clone(), snapshot.clone(), at(seen), RestartKind::Monitor).unwrap();
+    let id = |engine: &Engine, name: &str| engine.id(name).unwrap();
+    engine.record_probe(at(seen), id(&engine, "east"), ProbeResult::Failure(refused.into())).unwrap();
+    for _ in 0..2 {
+        engine.record_probe(at(seen - 10), id(&engine, "west"), ProbeResult::Success).unwrap();
+    }
+    desk.engine = engine;
+    desk.append(desk.config());
+    desk.append(Body::Snapshot(Box::new(Checkpoint { health, ..Checkpoint::of(snapshot) })));
+    // Two more failures are three in a row, and west is where flow goes: the journal's own engine agrees, also after
+    // the heads of many segments.
+    (0..40).for_each(|_| desk.probe("west", true));
+    desk.probe("east", false);
+    desk.probe("east", false);
+    desk.evaluate(FenceClaim::None).unwrap();
+    drop(journal);
+    folder.verify().unwrap();
+    let exported = folder.exported("main");
+    let answers: Vec<_> = exported.iter().filter_map(|line| line.answer.as_ref()).collect();
+    assert_eq!(replay_alike(&exported), answers.len());
+    let last = answers.last().unwrap();
+    assert_eq!((&*last.outcome, last.fence.as_ref().map(|fence| &*fence.target)), ("FENCE_REQUIRED", Some("west")));
+    assert!(!exported.iter().any(|line| line.line.contains("\"restart\"")), "a restart would forget all health");
 }
 
 // -------------------------------------------------------------------------------------------- anything in any order

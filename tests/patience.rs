@@ -215,6 +215,110 @@ proptest! {
     }
 }
 
+/// A path that answers whenever the monitor runs. Ticks and results come every 100 ms, each slot has 2 s.
+struct Watched {
+    engine: Engine,
+    ids: [EndpointId; 2],
+    now: u64,
+    /// Whether the slot of each is open, and when it was asked.
+    asked: [Option<u64>; 2],
+}
+
+const TICK: u64 = SECOND / 10;
+const SPAN: u64 = 2 * SECOND;
+
+impl Watched {
+    fn new(trigger: Trigger, silence: Silence) -> Self {
+        let mut settings =
+            PolicySettings { trigger: Some(trigger), silence, require_fence: false, ..Default::default() };
+        if let TriggerRule::Consecutive(failures) = trigger.rule() {
+            settings.failure_threshold = failures;
+        }
+        let mut engine = Engine::new(Policy::new(settings).unwrap());
+        let east = engine.register(Endpoint::primary("east", "r", "e")).unwrap();
+        let west = engine.register(Endpoint::backup("west", "r", "w", 10)).unwrap();
+        Self { engine, ids: [east, west], now: 0, asked: [None, None] }
+    }
+
+    /// One tenth of a second of a running monitor. A probe takes `latency` ticks; `silent` gets no answer.
+    fn run(&mut self, latency: u64, silent: Option<usize>, order: u8) {
+        self.now += TICK;
+        let now = at(self.now);
+        for part in [order, order + 1, order + 2] {
+            match part % 3 {
+                0 => _ = self.engine.tick(now),
+                1 => {
+                    for (place, id) in self.ids.into_iter().enumerate() {
+                        let is_in = self.asked[place].is_some_and(|asked| self.now >= asked + latency * TICK);
+                        if is_in && silent != Some(place) {
+                            self.engine.record_probe(now, id, ProbeResult::Success).unwrap();
+                            self.asked[place] = None;
+                        }
+                    }
+                }
+                _ => {
+                    for (place, id) in self.ids.into_iter().enumerate() {
+                        if self.now % SPAN == place as u64 * SECOND {
+                            _ = self.engine.due(now, id, Duration::from_nanos(SPAN)).unwrap();
+                            self.asked[place].get_or_insert(self.now);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn switched(&mut self) -> bool {
+        self.engine.evaluate_failover(at(self.now), FenceStatus::Unconfirmed).unwrap().event().is_some()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Both paths answer whenever anybody asks. The monitor stops again and again, for at least the span of a slot, and
+    /// whatever it does first when it wakes: nothing is switched, whatever silence means and the trigger says.
+    #[test]
+    fn a_stopped_monitor_never_causes_a_switch(
+        trigger in any_trigger(),
+        failure in any::<bool>(),
+        latency in 1..19_u64,
+        stretches in vec((1..80_u32, SPAN..100 * SPAN, 0..3_u8), 1..8),
+    ) {
+        let mut world = Watched::new(trigger, if failure { Silence::Failure } else { Silence::Note });
+        for (ticks, stop, order) in stretches {
+            for _ in 0..ticks {
+                world.run(latency, None, order);
+                prop_assert!(!world.switched(), "at {}", world.now);
+                for id in world.ids {
+                    let state = world.engine.health(id).unwrap().state();
+                    prop_assert!(matches!(state, EndpointState::Healthy | EndpointState::Unknown), "{state} at {}", world.now);
+                }
+            }
+            // It goes on in step with its slots; an answer that came meanwhile is still there, or is lost.
+            world.now += stop / SPAN * SPAN;
+            if order == 1 {
+                world.asked = [None, None];
+            }
+        }
+    }
+
+    /// A path that gives no answer is left under every trigger if silence is a failure, and never if it is a note.
+    #[test]
+    fn silence_of_one_path_is_what_the_policy_says(trigger in any_trigger(), failure in any::<bool>(), order in 0..3_u8) {
+        let mut world = Watched::new(trigger, if failure { Silence::Failure } else { Silence::Note });
+        for _ in 0..40 {
+            world.run(1, None, order);
+        }
+        let mut switched = false;
+        for _ in 0..60 * 10 {
+            world.run(1, Some(0), order);
+            switched |= world.switched();
+        }
+        prop_assert_eq!(switched, failure);
+    }
+}
+
 #[test]
 fn an_endpoints_own_trigger_outranks_the_policy() {
     let mut engine = Engine::new(Policy::default());

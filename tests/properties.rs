@@ -61,6 +61,7 @@ properties! {
     a_failover_takes_the_best_eligible_target,
     the_history_has_an_entry_for_every_epoch_after_the_first,
     down_is_what_the_trigger_says,
+    silence_counts_only_while_the_monitor_lives,
 }
 
 type Property = fn(&Trial) -> Result<(), String>;
@@ -299,7 +300,10 @@ fn a_failback_has_passed_every_gate(trial: &Trial) -> Result<(), String> {
         let before = moment.before;
         let primary = endpoint(before, event.str("to"));
         let successes = primary.and_then(|primary| primary.u64("consecutive_successes")).unwrap_or(0);
-        let cooled = before.str("last_switch_age").is_none_or(|age| seconds(age) >= policy.cooldown);
+        let doubled = before.list("failback_ages").iter().filter(|_| policy.cooldown_max.is_some());
+        let most = policy.cooldown_max.unwrap_or(policy.cooldown);
+        let cooldown = doubled.fold(policy.cooldown, |cooldown, _| (2 * cooldown).min(most));
+        let cooled = before.str("last_switch_age").is_none_or(|age| seconds(age) >= cooldown);
         ensure!(primary.and_then(|it| it.bool("primary")) == Some(true), "not the primary: {moment}");
         ensure!(before.bool("operator_placed") == Some(false), "an operator placed it: {moment}");
         ensure!(cooled, "within the cooldown: {moment}");
@@ -440,6 +444,10 @@ fn down_is_what_the_trigger_says(trial: &Trial) -> Result<(), String> {
     // Of each endpoint: when its results came, and whether they were failures.
     let mut results: BTreeMap<String, Vec<(Nanos, bool)>> = BTreeMap::new();
     for moment in trial.moments() {
+        // What was seen before a stop of the monitor proves nothing any more.
+        if moment.output.get("monitor_stopped").is_some() {
+            results.clear();
+        }
         let trigger = |endpoint: &Json| endpoint.get("trigger").map_or(trial.policy.trigger, model::Trigger::new);
         for after in moment.after.list("endpoints") {
             let name = after.str("name");
@@ -450,7 +458,9 @@ fn down_is_what_the_trigger_says(trial: &Trial) -> Result<(), String> {
                 heard.clear();
             }
             let probed = moment.input.str("probe") == name && moment.output.get("error").is_none();
-            if !probed {
+            let missing = moment.output.list("missing").iter().any(|it| it.as_str() == name);
+            let counted = missing && trial.policy.silence_is_failure;
+            if !(probed || counted) {
                 ensure!(states.0 == states.1 || states.1 == "UNKNOWN", "another state without a result: {moment}");
                 continue;
             }
@@ -477,6 +487,36 @@ fn down_is_what_the_trigger_says(trial: &Trial) -> Result<(), String> {
                 (_, false) => "HEALTHY",
             };
             ensure!(states.1 == due, "{due} was due: {moment}");
+        }
+    }
+    Ok(())
+}
+
+/// INV-33. A tick, and a result that becomes due, change nothing but the endpoints that they name as missing, and those
+/// only where silence is a failure. What finds that the monitor had stopped names none, and makes no endpoint DOWN for
+/// which one result is not enough.
+fn silence_counts_only_while_the_monitor_lives(trial: &Trial) -> Result<(), String> {
+    for moment in trial.moments().filter(|moment| moment.output.get("error").is_none()) {
+        let (before, after) = (moment.before, moment.after);
+        let stopped = moment.output.get("monitor_stopped").is_some();
+        let missing = moment.output.list("missing");
+        ensure!(!stopped || missing.is_empty(), "missing, and nobody looked: {moment}");
+        if matches!(verb(moment.input), "tick" | "due") {
+            if missing.is_empty() || !trial.policy.silence_is_failure {
+                ensure!(before.same_without(&["line"], after), "changed by silence: {moment}");
+            }
+            let not_missing = |endpoint: &&Json| missing.iter().all(|name| name.as_str() != endpoint.str("name"));
+            let [others_before, others_after] =
+                [before, after].map(|it| it.list("endpoints").iter().filter(not_missing));
+            ensure!(others_before.eq(others_after), "another endpoint changed: {moment}");
+            ensure!(before.same_without(&["line", "endpoints", "eligible_targets"], after), "more changed: {moment}");
+        }
+        for endpoint_after in after.list("endpoints").iter().filter(|_| stopped) {
+            let own = endpoint_after.get("trigger").map_or(trial.policy.trigger, model::Trigger::new);
+            let became_down = endpoint_after.str("state") == Some("DOWN")
+                && state_of(before, endpoint_after.str("name")) != Some("DOWN");
+            let one_is_enough = trial.policy.minimum_history(own) <= 1;
+            ensure!(!became_down || one_is_enough, "DOWN by a stop of the monitor: {moment}");
         }
     }
     Ok(())

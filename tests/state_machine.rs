@@ -284,7 +284,7 @@ const INPUTS: &[Input] = &[
     Input { name: "any question with a stale confirmation", prepare: nothing, apply: World::with_stale_confirmations },
     Input { name: "any assessment", prepare: |w| w.evidence(&[(LINE, "+")]), apply: World::assessments },
     Input {
-        name: "register, update, maintenance, validate",
+        name: "register, update, maintenance, validate, tick, due",
         prepare: nothing,
         apply: |w| {
             let update =
@@ -298,6 +298,8 @@ const INPUTS: &[Input] = &[
                 Answer::done(w.engine.set_maintenance("line", true)),
                 Answer::done(w.engine.set_maintenance("west", true)),
                 Answer::done(w.engine.set_maintenance("east", true)),
+                Answer::done(w.engine.due(w.now, WEST, Duration::from_secs(1))),
+                Answer::done(Ok::<_, EngineError>(w.engine.tick(w.now))),
             ]
         },
     },
@@ -883,7 +885,9 @@ fn errors_come_in_their_order_and_change_nothing() {
     }
     assert_eq!(told, error_codes(), "the codes of the table, and those of the engine");
     let inputs: BTreeSet<_> = table.names();
-    for input in ["register", "update", "validate", "probe", "maintenance", "evaluate failover", "evaluate failback"] {
+    for input in
+        ["register", "update", "validate", "probe", "due", "maintenance", "evaluate failover", "evaluate failback"]
+    {
         assert!(inputs.contains(input), "{input}");
     }
 }
@@ -959,6 +963,7 @@ fn provoke(input: &str, faults: &[&str]) -> &'static str {
             return wrong.validate_configuration().expect_err("it is refused").code();
         }
         "probe" => Answer::done(engine.record_probe(now, EndpointId::from_index(9), ProbeResult::Success)),
+        "due" => Answer::done(engine.due(now, EndpointId::from_index(9), Duration::from_secs(1))),
         "maintenance" => Answer::done(engine.set_maintenance("nowhere", true)),
         "evaluate failover" => Answer::decision(engine.evaluate_failover(now, fence)),
         "evaluate failback" => {

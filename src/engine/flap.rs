@@ -35,6 +35,34 @@ impl FlapLimiter {
         Some(window.checked_add(1).and_then(|out| decisive.reaches(out)))
     }
 
+    /// Whether `cooldown`, doubled up to `most` by each failback inside the window, is still to elapse since `switched`;
+    /// and if so, when it has: as failbacks leave the window it shrinks. `Some(None)` if that lies beyond the end of time.
+    pub(super) fn cools_until(
+        &self,
+        now: Timestamp,
+        switched: Since,
+        (cooldown, most): (u64, u64),
+        window: u64,
+    ) -> Option<Option<Timestamp>> {
+        let inside = || self.failbacks.iter().filter(|failback| failback.age(now) <= window);
+        let grown = |failbacks: usize| {
+            let times = u32::try_from(failbacks).ok().and_then(|failbacks| 1_u64.checked_shl(failbacks));
+            cooldown.saturating_mul(times.unwrap_or(u64::MAX)).min(most)
+        };
+        let failbacks = inside().count();
+        if switched.age(now) >= grown(failbacks) {
+            return None;
+        }
+        // With all of them, or with so many fewer once the oldest of those have left. The oldest leaves first.
+        let with_all = switched.reaches(grown(failbacks));
+        let out = |failback: &Since| window.checked_add(1).and_then(|age| failback.reaches(age));
+        let with_fewer = inside().zip(1..).filter_map(|(oldest, gone)| {
+            let left = out(oldest)?;
+            Some(switched.reaches(grown(failbacks.saturating_sub(gone)))?.max(left))
+        });
+        Some(with_all.into_iter().chain(with_fewer).min())
+    }
+
     /// Ages of the failbacks inside the window, oldest first.
     pub(super) fn ages(&self, now: Timestamp, window: u64) -> impl Iterator<Item = u64> {
         self.failbacks.iter().map(move |f| f.age(now)).filter(move |age| *age <= window)

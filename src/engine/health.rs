@@ -56,6 +56,9 @@ impl ProbeResult {
     /// A failure of which nothing more is known.
     pub const FAILED: Self = Self::Failure(Cow::Borrowed("failed"));
 
+    /// What a result that was due and did not come counts for under [`Silence::Failure`](super::Silence).
+    pub const MISSING: Self = Self::Failure(Cow::Borrowed("no result when it was due"));
+
     /// A failure with the panic's message.
     #[must_use]
     pub fn panicked(message: &str) -> Self {
@@ -72,6 +75,8 @@ pub struct HealthChange {
     pub to: EndpointState,
     /// Whether it opened order flow (HOLD STARTING ends with a success of the active path).
     pub opened: bool,
+    /// Whether the monitor had stopped until now (see [`Heard`](super::Heard)).
+    pub monitor_stopped: bool,
 }
 
 /// Counters and state of one endpoint.

@@ -1,5 +1,7 @@
 //! Every input as a value, so that scenarios, journals, simulations and fuzzing speak one language.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use super::Engine;
@@ -9,6 +11,7 @@ use super::error::{ConfigurationError, EngineError};
 use super::fence::FenceStatus;
 use super::flow::{HaltOrder, OrderFlow};
 use super::health::{HealthChange, ProbeResult};
+use super::silence::Heard;
 use super::time::Timestamp;
 
 /// A question to the engine.
@@ -44,6 +47,15 @@ pub enum Input {
         endpoint: String,
         /// The result.
         result: ProbeResult,
+    },
+    /// [`Engine::tick`]
+    Tick,
+    /// [`Engine::due`]
+    Due {
+        /// The endpoint of which a result is due.
+        endpoint: String,
+        /// Within so long.
+        within: Duration,
     },
     /// [`Engine::evaluate_failover`], [`Engine::evaluate_failback`], [`Engine::switchover`]
     Evaluate(Evaluation, FenceClaim),
@@ -87,6 +99,8 @@ pub enum Input {
 pub enum Output {
     /// Of a probe.
     Health(HealthChange),
+    /// Of a tick, or a result that became due.
+    Heard(Heard),
     /// Of an evaluation, an assessment, a switchover or a re-arm.
     Decision(FailoverDecision),
     /// Of an input that may change order flow: order flow after it.
@@ -127,6 +141,11 @@ impl Engine {
             Input::Probe { endpoint, result } => {
                 let id = self.id(&endpoint)?;
                 Output::Health(self.record_probe(now, id, result)?)
+            }
+            Input::Tick => Output::Heard(self.tick(now)),
+            Input::Due { endpoint, within } => {
+                let id = self.id(&endpoint)?;
+                Output::Heard(self.due(now, id, within)?)
             }
             Input::Evaluate(Evaluation::Failover, claim) => {
                 Output::Decision(self.evaluate_failover(now, self.fence_status(claim)?)?)

@@ -19,6 +19,7 @@ mod health;
 mod history;
 mod input;
 mod policy;
+mod silence;
 mod snapshot;
 mod targets;
 mod time;
@@ -32,7 +33,8 @@ pub use flow::{HaltCode, HaltOrder, HoldReason, OrderAction, OrderFlow};
 pub use health::{EndpointState, Health, HealthChange, ProbeResult};
 pub use history::HistoryEntry;
 pub use input::{Evaluation, FenceClaim, Input, InputError, Output};
-pub use policy::{Policy, PolicySettings, ResumeAfterHalt};
+pub use policy::{Policy, PolicySettings, ResumeAfterHalt, Silence};
+pub use silence::Heard;
 pub use snapshot::{RestartKind, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow, SnapshotSwitch};
 pub use time::Timestamp;
 #[cfg(feature = "supervisor")]
@@ -45,6 +47,7 @@ use endpoint::Roster;
 use flap::FlapLimiter;
 use flow::Flow;
 use history::History;
+use silence::Observer;
 use targets::Targets;
 use time::Since;
 use trigger::Patience;
@@ -101,6 +104,8 @@ pub struct Engine {
     standings: Vec<Standing>,
     /// Likewise. Apart from the standings: a probe that needs nothing of them reads nothing of them.
     patiences: Vec<Patience>,
+    /// The monitor's signs of life, once there was a tick, or a result due.
+    observer: Option<Observer>,
     targets: Targets,
     active: Option<Active>,
     flow: Flow,
@@ -123,6 +128,7 @@ impl Engine {
             roster: Roster::default(),
             standings: Vec::new(),
             patiences: Vec::new(),
+            observer: None,
             targets: Targets::default(),
             active: None,
             flow: Flow::Starting,
@@ -144,7 +150,7 @@ impl Engine {
         let (primary, trigger) = (endpoint.primary, endpoint.trigger);
         let id = self.roster.register(endpoint)?;
         let patience = Patience::new(&self.policy, trigger);
-        self.standings.push(Standing::new(&patience, false));
+        self.standings.push(Standing::new(&patience, false).observed(self.observer.is_some()));
         self.patiences.push(patience);
         self.rebuild_targets();
         if primary {
@@ -171,7 +177,7 @@ impl Engine {
         if let Some((standing, patience)) = known {
             if moved {
                 *patience = Patience::new(&self.policy, trigger);
-                *standing = Standing::new(patience, standing.maintenance);
+                *standing = Standing::new(patience, standing.maintenance).observed(self.observer.is_some());
             } else if patience.replace(&self.policy, trigger) {
                 // There may be failures in a row from before.
                 standing.plain = None;
@@ -217,6 +223,11 @@ impl Engine {
 }
 
 impl Standing {
+    /// Where ticks and due results are told, every result is a sign of life that has to be looked at.
+    fn observed(self, observed: bool) -> Self {
+        Self { plain: self.plain.filter(|_| !observed), ..self }
+    }
+
     /// Nothing is known yet.
     fn new(patience: &Patience, maintenance: bool) -> Self {
         Self { health: Health::default(), plain: patience.plain(), maintenance }
@@ -247,12 +258,31 @@ impl Engine {
         let Some(threshold) = standing.plain else { return self.record_patiently(now, id, result) };
         let from = standing.health.state();
         let to = standing.health.record(now, result, threshold.get());
+        if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
         Ok(self.recorded(now, id, from, to))
     }
 
-    /// The same for a trigger that looks at more than failures in a row.
+    /// The same for a trigger that looks at more than failures in a row, and where a result is a sign of life.
     #[inline(never)]
     fn record_patiently(
+        &mut self,
+        now: Timestamp,
+        id: EndpointId,
+        result: ProbeResult,
+    ) -> Result<HealthChange, EngineError> {
+        // Only of an endpoint that is there: `record_probe` asked.
+        let monitor_stopped = self.hear(now);
+        if let Some(patience) = self.patiences.get_mut(id.index()) {
+            patience.answered();
+        }
+        let change = self.count_patiently(now, id, result)?;
+        Ok(HealthChange { monitor_stopped, ..change })
+    }
+
+    /// A result, or one that is missing and counts as a failure.
+    fn count_patiently(
         &mut self,
         now: Timestamp,
         id: EndpointId,
@@ -262,22 +292,18 @@ impl Engine {
         let Some((standing, patience)) = known else { return Err(EngineError::unknown_id(id)) };
         let from = standing.health.state();
         let to = standing.health.record_patiently(now, result, patience, self.policy.max_health_age);
-        standing.plain = patience.plain_from_now();
+        standing.plain = patience.plain_from_now().filter(|_| self.observer.is_none());
+        self.targets.set(self.roster.rank(id), standing.is_candidate());
         Ok(self.recorded(now, id, from, to))
     }
 
-    /// What follows from a result.
+    /// What follows from a result for order flow.
     #[inline(always)]
     fn recorded(&mut self, now: Timestamp, id: EndpointId, from: EndpointState, to: EndpointState) -> HealthChange {
-        let healthy = to == EndpointState::Healthy;
-        if healthy != (from == EndpointState::Healthy) {
-            if let Some(standing) = self.standings.get(id.index()) {
-                self.targets.set(self.roster.rank(id), standing.is_candidate());
-            }
-        }
         self.saw(now);
+        let healthy = to == EndpointState::Healthy;
         let opened = healthy && self.flow == Flow::Starting && self.open_if_active(id);
-        HealthChange { from, to, opened }
+        HealthChange { from, to, opened, monitor_stopped: false }
     }
 
     /// Decides whether flow must leave the active path, and moves it. Never gated by cooldown, flap limiter or an
@@ -565,14 +591,15 @@ impl Engine {
         }
         let settings = self.policy.settings();
         let gated = |outcome, reason| Ok(self.unmoved(&view, outcome, reason, self.flow));
-        if let Some(switched) = self.last_switch.filter(|switched| switched.age(now) < self.policy.cooldown) {
-            let earliest = switched.reaches(self.policy.cooldown);
+        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
+        let cooldown = (self.policy.cooldown, self.policy.cooldown_max);
+        let cools = |switched| self.failbacks.cools_until(now, switched, cooldown, window);
+        if let Some(earliest) = self.last_switch.and_then(cools) {
             return gated(FailoverOutcome::CooldownActive { earliest }, Reason::CooldownNotElapsed);
         }
         if standing.health.consecutive_successes() < settings.failback_success_threshold {
             return gated(FailoverOutcome::NotStableYet, Reason::PrimaryNotStable);
         }
-        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
         if let Some(earliest) = self.failbacks.suppressed_until(now, max, window) {
             return gated(FailoverOutcome::FlapSuppressed { earliest }, Reason::FailbackBudgetSpent);
         }

@@ -16,6 +16,16 @@ pub enum ResumeAfterHalt {
     Operator,
 }
 
+/// What the engine makes of a result that was due and did not come, while the monitor itself was alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Silence {
+    /// It is told, and counts for nothing.
+    #[default]
+    Note,
+    /// It is a failure of that endpoint.
+    Failure,
+}
+
 /// The knobs, before they are checked. Start from [`PolicySettings::default`] and set what differs.
 ///
 /// The defaults are calibrated starting points, not facts about your broker: `references/standards.md` says how
@@ -29,13 +39,21 @@ pub struct PolicySettings {
     /// [`failure_threshold`](Self::failure_threshold); a stated [`TriggerRule::Consecutive`](super::TriggerRule) must
     /// be the same number.
     pub trigger: Option<Trigger>,
-    /// Results that there must be before a trigger can fire: after the start, a restart, or a changed address.
+    /// Results that there must be before a trigger can fire: after the start, a restart, a stop of the monitor, or a
+    /// changed address or trigger.
     /// Default, and least: what the trigger needs to fire at all ([`Trigger::needs`]). It never delays a
     /// trigger that is armed.
     pub minimum_history: Option<u32>,
+    /// What a result that was [`due`](super::Engine::due) and did not come counts for. Default [`Silence::Note`].
+    /// Where the monitor stopped, it counts for nothing either way.
+    pub silence: Silence,
     /// Least time between the last switch of any kind and a failback. Default 60 s, may be zero. It never
     /// delays a failover.
     pub cooldown: Duration,
+    /// The most that [`cooldown`](Self::cooldown) grows to: each failback inside
+    /// [`failback_window`](Self::failback_window) doubles it. It shrinks as they leave the window. Default: it does not
+    /// grow. At least `cooldown`, which must be above zero then. It never delays a failover.
+    pub cooldown_max: Option<Duration>,
     /// Age up to which (inclusive) a probe result still is evidence of health. Default 30 s, above zero. Keep it
     /// comfortably above probe interval + probe timeout; the engine cannot see your scheduler.
     pub max_health_age: Duration,
@@ -64,7 +82,9 @@ impl Default for PolicySettings {
             failure_threshold: 3,
             trigger: None,
             minimum_history: None,
+            silence: Silence::Note,
             cooldown: Duration::from_secs(60),
+            cooldown_max: None,
             max_health_age: Duration::from_secs(30),
             failback_success_threshold: 3,
             require_fence: true,
@@ -94,6 +114,8 @@ pub struct Policy {
     settings: PolicySettings,
     // The same durations in the engine's unit, so that no gate converts on every call.
     pub(super) cooldown: u64,
+    /// The same as `cooldown` if that does not grow.
+    pub(super) cooldown_max: u64,
     pub(super) max_health_age: u64,
     pub(super) failback_window: u64,
 }
@@ -116,11 +138,12 @@ impl Policy {
         count("failure_threshold", settings.failure_threshold)?;
         refuse_mismatch(&settings)?;
         let cooldown = span("cooldown", settings.cooldown, true)?;
+        let cooldown_max = cooldown_max(&settings, cooldown)?;
         let max_health_age = span("max_health_age", settings.max_health_age, false)?;
         count("failback_success_threshold", settings.failback_success_threshold)?;
         count("max_failbacks_per_window", settings.max_failbacks_per_window)?;
         let failback_window = span("failback_window", settings.failback_window, false)?;
-        Ok(Self { settings, cooldown, max_health_age, failback_window })
+        Ok(Self { settings, cooldown, cooldown_max, max_health_age, failback_window })
     }
 
     /// The settings that were checked.
@@ -138,6 +161,21 @@ impl Policy {
 
 fn trigger(settings: &PolicySettings) -> Trigger {
     settings.trigger.unwrap_or(Trigger::consecutive(settings.failure_threshold))
+}
+
+fn cooldown_max(settings: &PolicySettings, cooldown: u64) -> Result<u64, PolicyError> {
+    let Some(most) = settings.cooldown_max else { return Ok(cooldown) };
+    let mismatch = |key, found, expected| Err(PolicyError::Mismatch { key, found: format!("{found:?}"), expected });
+    match checked_nanos(most) {
+        _ if cooldown == 0 => {
+            mismatch("cooldown", settings.cooldown, "above zero with cooldown_max: twice nothing is nothing".to_owned())
+        }
+        None => Err(PolicyError::Span { key: "cooldown_max", found: most, least: "0ns" }),
+        Some(nanos) if nanos < cooldown => {
+            mismatch("cooldown_max", most, format!("at least cooldown, which is {:?}", settings.cooldown))
+        }
+        Some(nanos) => Ok(nanos),
+    }
 }
 
 /// Values that are legal alone and contradict each other.
@@ -170,6 +208,7 @@ impl Default for Policy {
         let nanos = |span| checked_nanos(span).unwrap_or(u64::MAX);
         Self {
             cooldown: nanos(settings.cooldown),
+            cooldown_max: nanos(settings.cooldown),
             max_health_age: nanos(settings.max_health_age),
             failback_window: nanos(settings.failback_window),
             settings,
@@ -218,6 +257,22 @@ mod tests {
             s.minimum_history = Some(1);
         };
         assert_eq!(refusal(window), format!("minimum_history is 1; {}", needed(2)));
+        let longest = |span| move |s: &mut PolicySettings| s.cooldown_max = Some(span);
+        assert_eq!(
+            refusal(longest(Duration::from_secs(59))),
+            "cooldown_max is 59s; expected at least cooldown, which is 60s"
+        );
+        assert!(
+            refusal(longest(Duration::MAX)).starts_with("cooldown_max is 18446744073709551615.999999999s; expected")
+        );
+        let nothing = |s: &mut PolicySettings| {
+            s.cooldown = Duration::ZERO;
+            s.cooldown_max = Some(Duration::ZERO);
+        };
+        assert_eq!(
+            refusal(nothing),
+            "cooldown is 0ns; expected above zero with cooldown_max: twice nothing is nothing"
+        );
         let failures = TriggerRule::Failures { failures: 2, of: 5 };
         let legal = PolicySettings { trigger: trigger(failures), minimum_history: Some(2), ..Default::default() };
         assert!(Policy::new(legal).is_ok());

@@ -187,6 +187,10 @@ pub(super) struct Patience {
     failing_since: Option<Timestamp>,
     /// The newest results, the last one lowest, failures set; for failures among the newest results.
     recent: u64,
+    /// The result that is awaited: since when, and for how many nanoseconds.
+    awaited: Option<(Timestamp, u64)>,
+    /// The last tick, or the last that became due, found a result missing.
+    missing: bool,
 }
 
 /// What a trigger looks at beside its own memory.
@@ -209,7 +213,7 @@ impl Patience {
     pub(super) fn new(policy: &Policy, own: Option<Trigger>) -> Self {
         let trigger = own.unwrap_or_else(|| policy.trigger());
         let minimum = policy.settings().minimum_history.unwrap_or(0).max(trigger.needs());
-        Self { trigger, minimum, results: 0, failing_since: None, recent: 0 }
+        Self { trigger, minimum, results: 0, failing_since: None, recent: 0, awaited: None, missing: false }
     }
 
     /// The failures in a row that are DOWN, if an endpoint of which nothing is known needs nothing else looked at: so
@@ -235,9 +239,54 @@ impl Patience {
         let new = Self::new(policy, own);
         let changed = new.trigger != self.trigger;
         if changed {
-            *self = new;
+            *self = Self { awaited: self.awaited, missing: self.missing, ..new };
         }
         changed
+    }
+
+    /// What was seen proves nothing any more: the trigger has to be armed anew.
+    pub(super) fn refill(&mut self) {
+        (self.results, self.failing_since, self.recent) = (0, None, 0);
+        self.awaited = None;
+    }
+
+    /// Goes on counting results, of which there were enough for failures in a row so far.
+    pub(super) fn go_on_armed(&mut self) {
+        self.results = self.minimum;
+    }
+
+    /// A result is due within `span` nanoseconds. One is awaited at a time.
+    pub(super) fn await_result(&mut self, now: Timestamp, span: u64) {
+        self.awaited.get_or_insert((now, span));
+    }
+
+    /// A result came.
+    pub(super) fn answered(&mut self) {
+        self.awaited = None;
+    }
+
+    /// The span of the result that is awaited.
+    pub(super) fn awaited_for(&self) -> Option<u64> {
+        self.awaited.map(|(_, span)| span)
+    }
+
+    /// When the awaited result is overdue, or the end of time before that.
+    pub(super) fn overdue_at(&self) -> Option<Timestamp> {
+        self.awaited.map(|(since, span)| Timestamp::from_nanos(since.as_nanos().saturating_add(span)))
+    }
+
+    /// Whether the awaited result is missing by now, in which case it is awaited no more.
+    pub(super) fn gives_up(&mut self, now: Timestamp) -> bool {
+        self.missing = self.awaited.is_some_and(|(since, span)| now.nanos_since(since) >= span);
+        if self.missing {
+            self.awaited = None;
+        }
+        self.missing
+    }
+
+    /// Whether [`gives_up`](Self::gives_up) said so the last time.
+    pub(super) fn is_missing(&self) -> bool {
+        self.missing
     }
 
     /// The state after a result.

@@ -22,6 +22,13 @@ pub struct Answer<'a> {
     pub(super) origin: u64,
 }
 
+/// Told only if it is so.
+fn stopped(out: &mut Writer, monitor_stopped: bool) {
+    if monitor_stopped {
+        out.bool("monitor_stopped", true);
+    }
+}
+
 impl Answer<'_> {
     /// The line of output that the scenario format defines.
     #[must_use]
@@ -36,7 +43,11 @@ impl Answer<'_> {
             }
             Ok(Output::Decision(decision)) => self.decision(&mut out, decision),
             Ok(Output::Flow(flow)) => self.flow(&mut out, *flow),
-            Ok(Output::Health(_)) => self.health(&mut out),
+            Ok(Output::Health(change)) => self.health(&mut out, change.monitor_stopped),
+            Ok(Output::Heard(heard)) => {
+                stopped(&mut out, heard.monitor_stopped);
+                out.list("missing", self.engine.missing().map(|id| json::string(self.name(id))));
+            }
             Ok(Output::Done) if self.step.verb == Verb::Status => self.status(&mut out),
             Ok(Output::Done) => {}
         }
@@ -61,13 +72,14 @@ impl Answer<'_> {
         Timestamp::from_nanos(self.step.at.saturating_sub(self.origin))
     }
 
-    fn health(&self, out: &mut Writer) {
+    fn health(&self, out: &mut Writer, monitor_stopped: bool) {
         let Verb::Input(Input::Probe { endpoint, .. }) = &self.step.verb else { return };
         let Some(health) = self.engine.id(endpoint).ok().and_then(|id| self.engine.health(id)) else { return };
         out.string("state", health.state().name())
             .number("consecutive_failures", health.consecutive_failures())
             .number("consecutive_successes", health.consecutive_successes())
             .optional_string("last_probe_error", health.last_probe_error());
+        stopped(out, monitor_stopped);
     }
 
     fn decision(&self, out: &mut Writer, decision: &FailoverDecision) {

@@ -64,6 +64,8 @@ impl Verb {
             Self::Restart(_) => "restart",
             Self::Input(input) => match input {
                 Input::Probe { .. } => "probe",
+                Input::Tick => "tick",
+                Input::Due { .. } => "due",
                 Input::Evaluate(Switchover(_), _) => "switchover",
                 Input::Evaluate(..) => "evaluate",
                 Input::Assess(..) => "assess",

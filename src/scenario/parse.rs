@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError, Evaluation,
     FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, RestoreError,
-    ResumeAfterHalt, Snapshot, Timestamp, Trigger, TriggerRule,
+    ResumeAfterHalt, Silence, Snapshot, Timestamp, Trigger, TriggerRule,
 };
 
 use super::json::{self, Object, Value};
 use super::{Fault, Step, Verb, decimal};
 
 /// The verbs, in the order of the format's table.
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "probe",
+    "due",
+    "tick",
     "evaluate",
     "assess",
     "fence_started",
@@ -113,17 +115,6 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
         places.push((key, value));
         Some(value)
     };
-    if let Some(value) = take("trigger") {
-        let trigger = trigger(value)?;
-        // Stated there, it need not be stated twice.
-        if let TriggerRule::Consecutive(failures) = trigger.rule() {
-            settings.failure_threshold = failures;
-        }
-        settings.trigger = Some(trigger);
-    }
-    if let Some(value) = take("minimum_history") {
-        settings.minimum_history = Some(value.u32()?);
-    }
     macro_rules! set {
         ($($field:ident: $read:expr),* $(,)?) => {
             $(if let Some(value) = take(stringify!($field)) { settings.$field = $read(value)?; })*
@@ -131,7 +122,11 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
     }
     set! {
         failure_threshold: Value::u32,
+        trigger: |value| trigger(value).map(Some),
+        minimum_history: |value: Value<'_>| value.u32().map(Some),
+        silence: silence,
         cooldown: duration,
+        cooldown_max: |value| duration(value).map(Some),
         max_health_age: duration,
         failback_success_threshold: Value::u32,
         require_fence: Value::bool,
@@ -142,6 +137,12 @@ fn policy(value: Value<'_>) -> Result<Policy, Fault> {
         history_limit: Value::u32,
     }
     object.finish()?;
+    if let Some(TriggerRule::Consecutive(failures)) = settings.trigger.map(Trigger::rule) {
+        // Stated there, it need not be stated twice.
+        if places.iter().all(|(key, _)| *key != "failure_threshold") {
+            settings.failure_threshold = failures;
+        }
+    }
     Policy::new(settings).map_err(|error| {
         let place = |key: &str| places.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
         let key = error.key();
@@ -177,6 +178,21 @@ fn duration(value: Value<'_>) -> Result<std::time::Duration, Fault> {
         return Err(refuse());
     }
     decimal::parse_duration(&value.string()?).ok_or_else(refuse)
+}
+
+fn span(value: Value<'_>) -> Result<std::time::Duration, Fault> {
+    match duration(value)? {
+        std::time::Duration::ZERO => Err(value.unlike("a duration above zero")),
+        span => Ok(span),
+    }
+}
+
+fn silence(value: Value<'_>) -> Result<Silence, Fault> {
+    match value.raw() {
+        "\"note\"" => Ok(Silence::Note),
+        "\"failure\"" => Ok(Silence::Failure),
+        _ => Err(value.unlike("\"note\" or \"failure\"")),
+    }
 }
 
 fn resume_after_halt(value: Value<'_>) -> Result<ResumeAfterHalt, Fault> {
@@ -240,6 +256,8 @@ fn repeated(verb: &Verb, value: Value<'_>) -> Result<String, Fault> {
 fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Verb, Fault> {
     Ok(Verb::Input(match verb {
         "probe" => Input::Probe { endpoint: value.string()?, result: probe_result(rest)? },
+        "tick" => value.flag().map(|()| Input::Tick)?,
+        "due" => Input::Due { endpoint: value.string()?, within: span(rest.require("within")?)? },
         "evaluate" => Input::Evaluate(evaluation(value, "\"failover\" or \"failback\"")?, fence(rest)?),
         "assess" if value.raw() == "\"switchover\"" => {
             Input::Assess(Evaluation::Switchover(rest.require("target")?.string()?), fence(rest)?)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::engine::{
     Endpoint, EndpointUpdate, Engine, Evaluation, FenceClaim, HaltOrder, Input, Policy, ProbeResult, RestartKind,
-    ResumeAfterHalt, Snapshot, Trigger, TriggerRule,
+    ResumeAfterHalt, Silence, Snapshot, Trigger, TriggerRule,
 };
 
 use super::json::{self, Writer};
@@ -48,6 +48,7 @@ impl Step {
             Input::Register(new) => out.raw(key, &endpoint(new)),
             Input::Update { name, update: change } => out.raw(key, &update(name, change)),
             Input::Probe { result, .. } => probe_result(out.raw(key, &self.value), result),
+            Input::Due { within, .. } => out.raw(key, &self.value).string("within", &duration(*within)),
             Input::Maintenance { on, .. } => out.raw(key, &self.value).bool("on", *on),
             Input::Assess(Evaluation::Switchover(target), claim) => {
                 fence(out.raw(key, &self.value).string("target", target), *claim)
@@ -56,6 +57,7 @@ impl Step {
             Input::FenceStarted(_)
             | Input::SwitchFailed(_)
             | Input::Reconciled(_)
+            | Input::Tick
             | Input::Rearm
             | Input::Validate
             | Input::Halt(_)
@@ -72,7 +74,9 @@ fn value(verb: &Verb) -> String {
         Verb::Restart(RestartKind::Monitor) => json::string("monitor"),
         Verb::WallStep(seconds) => seconds.clone(),
         Verb::Input(input) => match input {
-            Input::Probe { endpoint, .. } | Input::Maintenance { endpoint, .. } => json::string(endpoint),
+            Input::Probe { endpoint, .. } | Input::Due { endpoint, .. } | Input::Maintenance { endpoint, .. } => {
+                json::string(endpoint)
+            }
             Input::Evaluate(Evaluation::Switchover(target), _) => json::string(target),
             Input::Assess(Evaluation::Switchover(_), _) => json::string("switchover"),
             Input::Evaluate(Evaluation::Failover, _) | Input::Assess(Evaluation::Failover, _) => {
@@ -86,7 +90,7 @@ fn value(verb: &Verb) -> String {
             Input::Update { name, .. } => json::string(name.trim()),
             Input::Halt(order) if order.code() == HaltOrder::OPERATOR => json::string(order.text()),
             Input::Halt(order) => Writer::new().string("code", order.code()).string("text", order.text()).end(),
-            Input::Rearm | Input::Validate | Input::Resume => "true".to_owned(),
+            Input::Tick | Input::Rearm | Input::Validate | Input::Resume => "true".to_owned(),
         },
     }
 }
@@ -152,8 +156,8 @@ fn update(name: &str, update: &EndpointUpdate) -> String {
     optional_trigger(&mut out, update.trigger).end()
 }
 
-/// The first line of a scenario file, without its end: every key of the policy that has a default value, those of the
-/// others that are stated, and the endpoints.
+/// The first line of a scenario file, without its end: the policy (every key of the first version; of later ones those
+/// that are not as they are by default) and the endpoints.
 #[must_use]
 pub fn config_line<'e>(policy: &Policy, endpoints: impl IntoIterator<Item = &'e Endpoint>) -> String {
     let settings = policy.settings();
@@ -166,8 +170,14 @@ pub fn config_line<'e>(policy: &Policy, endpoints: impl IntoIterator<Item = &'e 
     if let Some(results) = settings.minimum_history {
         policy.number("minimum_history", results);
     }
+    if settings.silence == Silence::Failure {
+        policy.string("silence", "failure");
+    }
+    policy.string("cooldown", &duration(settings.cooldown));
+    if let Some(most) = settings.cooldown_max {
+        policy.string("cooldown_max", &duration(most));
+    }
     let policy = policy
-        .string("cooldown", &duration(settings.cooldown))
         .string("max_health_age", &duration(settings.max_health_age))
         .number("failback_success_threshold", settings.failback_success_threshold)
         .bool("require_fence", settings.require_fence)
@@ -301,6 +311,11 @@ mod tests {
     fn input() -> impl Strategy<Value = Input> {
         prop_oneof![
             (text(), result()).prop_map(|(endpoint, result)| Input::Probe { endpoint, result }),
+            Just(Input::Tick),
+            (text(), 1..=u64::MAX).prop_map(|(endpoint, nanos)| {
+                let within = Duration::from_nanos(nanos);
+                Input::Due { endpoint, within }
+            }),
             (evaluation(), claim()).prop_map(|(evaluation, claim)| Input::Evaluate(evaluation, claim)),
             (evaluation(), claim()).prop_map(|(evaluation, claim)| Input::Assess(evaluation, claim)),
             any::<u64>().prop_map(Input::FenceStarted),
@@ -332,18 +347,20 @@ mod tests {
         let span = || prop_oneof![any::<u64>(), (0..5_000_u64).prop_map(|ms| ms * 1_000_000), 0..100_u64];
         let counts = (1..u32::MAX, 1..u32::MAX, 1..u32::MAX, any::<u32>());
         let patience = (proptest::option::of(any_trigger()), proptest::option::of(0..9_u32));
-        let all = (counts, (span(), span(), span()), any::<[bool; 3]>(), patience);
+        let all = (counts, (span(), span(), span()), any::<[bool; 5]>(), patience);
         all.prop_map(|(counts, spans, flags, (trigger, more))| PolicySettings {
             failure_threshold: match trigger.map(Trigger::rule) {
                 Some(TriggerRule::Consecutive(failures)) => failures,
                 _ => counts.0,
             },
             trigger,
+            silence: if flags[3] { Silence::Failure } else { Silence::Note },
             minimum_history: more.map(|more| trigger.map_or(counts.0, Trigger::needs).saturating_add(more)),
             failback_success_threshold: counts.1,
             max_failbacks_per_window: counts.2,
             history_limit: counts.3,
             cooldown: Duration::from_nanos(spans.0),
+            cooldown_max: (spans.0 > 0 && flags[4]).then(|| Duration::from_nanos(spans.0.saturating_add(spans.1))),
             max_health_age: Duration::from_nanos(spans.1.max(1)),
             failback_window: Duration::from_nanos(spans.2.max(1)),
             require_fence: flags[0],

@@ -8,9 +8,9 @@ use thiserror::Error;
 use super::dice::Dice;
 use super::outcome::{Detected, Row, Run, Table};
 use super::rule::Rule;
-use super::watch::{Silence, Watch};
+use super::watch::Watch;
 use super::weather::{Weather, nanos};
-use crate::engine::{EngineError, PolicyError};
+use crate::engine::{EngineError, PolicyError, Silence};
 use crate::planning::{Blips, PlanSettings, Probing, Rate, Share};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -204,37 +204,36 @@ impl Simulation {
     fn seed(&self, seed: u64, blips: &Blips) -> Result<Vec<Run>, SimulationError> {
         let SimulationSettings { interval, probe_loss, .. } = self.settings;
         let [calm_blips, calm_losses, lead_blips, lead_losses, mut fault] = Dice::of(seed);
-        let fresh =
-            || self.settings.triggers.iter().map(|rule| Watch::new(*rule, interval)).collect::<Result<Vec<_>, _>>();
+        let fresh = |silence| {
+            let watch = |rule: &Rule| Watch::new(*rule, interval, silence);
+            self.settings.triggers.iter().map(watch).collect::<Result<Vec<_>, _>>()
+        };
 
-        let mut calm = fresh()?;
+        let mut calm = fresh(Silence::Note)?;
         let mut weather = Weather::of(calm_blips, calm_losses, blips, probe_loss, interval);
         live(&mut calm, &mut weather, 1..self.slots() + 1)?;
 
-        let mut before = fresh()?;
+        let (mut before, mut strict) = (fresh(Silence::Note)?, fresh(Silence::Failure)?);
         let mut weather = Weather::of(lead_blips, lead_losses, blips, probe_loss, interval);
         let (span, probes, lengths) = LEAD;
         let lead = span.max(interval * probes).max(blips.mean().saturating_mul(lengths));
         let interval = nanos(interval);
         let first = nanos(lead) / interval + 1;
+        live(&mut strict, &mut weather.clone(), 1..first)?;
         live(&mut before, &mut weather, 1..first)?;
         // The fault comes at any moment after the probe before the first of the outage.
         let outage = Outage::new(first, fault.below(interval), interval, nanos(self.settings.outage));
 
-        let run = |(calm, before): (&Watch, &Watch)| {
+        let run = |((calm, before), strict): ((&Watch, &Watch), &Watch)| {
             Ok(Run {
                 seed,
                 false_failovers: calm.failovers(),
                 outage: outage.detected(before, |watch, slot| watch.probe(slot, true))?,
-                silent_as_health: outage
-                    .detected(before, |watch, slot| watch.missing(slot, Silence::Health))?
-                    .is_some(),
-                silent_as_failure: outage
-                    .detected(before, |watch, slot| watch.missing(slot, Silence::Failure))?
-                    .is_some(),
+                silent_as_health: outage.detected(before, Watch::missing)?.is_some(),
+                silent_as_failure: outage.detected(strict, Watch::missing)?.is_some(),
             })
         };
-        calm.iter().zip(&before).map(run).collect()
+        calm.iter().zip(&before).zip(&strict).map(run).collect()
     }
 }
 

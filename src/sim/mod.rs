@@ -34,5 +34,5 @@ mod tests;
 pub use experiment::{Simulation, SimulationError, SimulationSettings};
 pub use outcome::{Detected, Row, Run, Table};
 pub use rule::Rule;
-pub use watch::{Silence, Watch};
+pub use watch::Watch;
 pub use weather::Weather;

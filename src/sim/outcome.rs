@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rule::Rule;
-use super::watch::Silence;
+use crate::engine::Silence;
 
 /// Every trigger under blips of one mean length.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub struct Run {
     pub false_failovers: u64,
     /// An outage in which every probe fails; `None`: it was missed.
     pub outage: Option<Detected>,
-    /// Whether an outage without any probe was detected, with silence read as health.
+    /// Whether an outage without any probe was detected, with silence as a note: read as health.
     pub silent_as_health: bool,
     /// The same with silence counted as failures.
     pub silent_as_failure: bool,
@@ -98,7 +98,7 @@ impl Row {
     #[must_use]
     pub fn silent_detected(&self, silence: Silence) -> usize {
         let detected = |run: &&Run| match silence {
-            Silence::Health => run.silent_as_health,
+            Silence::Note => run.silent_as_health,
             Silence::Failure => run.silent_as_failure,
         };
         self.runs.iter().filter(detected).count()

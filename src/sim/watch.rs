@@ -8,19 +8,11 @@ use super::rule::Rule;
 use super::weather::nanos;
 use crate::engine::{
     Endpoint, EndpointId, EndpointState, Engine, EngineError, FailoverOutcome, FenceStatus, Policy, PolicySettings,
-    ProbeResult, Timestamp, TriggerRule,
+    ProbeResult, Silence, Timestamp, TriggerRule,
 };
 
-/// What a probe that was due and never came counts as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
-    /// Nothing: what was known last goes on.
-    Health,
-    /// A failure.
-    Failure,
-}
-
-/// The engine of one path and a standby that works, with the policy's defaults but for the trigger.
+/// The engine of one path and a standby that works, with the policy's defaults but for the trigger and for what
+/// silence counts as.
 ///
 /// A failover counts when the engine first asks for a fence of the path, and the next one can come after the engine has
 /// found the path to be well again: as if flow had moved there and back.
@@ -43,7 +35,7 @@ impl Watch {
     ///
     /// # Errors
     /// What no engine can be given as a trigger.
-    pub fn new(rule: Rule, interval: Duration) -> Result<Self, SimulationError> {
+    pub fn new(rule: Rule, interval: Duration, silence: Silence) -> Result<Self, SimulationError> {
         let defaults = PolicySettings::default();
         let trigger = rule.trigger()?;
         let failure_threshold = match trigger.rule() {
@@ -54,6 +46,7 @@ impl Watch {
         let settings = PolicySettings {
             failure_threshold,
             trigger: Some(trigger),
+            silence,
             // As far above the interval as the default is above a probe every 10 s.
             max_health_age: interval.saturating_mul(3).clamp(Duration::from_nanos(1), longest),
             ..defaults
@@ -93,20 +86,20 @@ impl Watch {
         self.evaluate(now)
     }
 
-    /// The probe of `slot` was due and never came. Whether the engine wants to leave the path.
+    /// The probe of `slot` was due and never came, and half an interval later it is given up. The monitor is alive: the
+    /// standby's result came in time. Whether the engine wants to leave the path.
     ///
     /// # Errors
     /// As for [`probe`](Self::probe).
-    pub fn missing(&mut self, slot: u64, silence: Silence) -> Result<bool, EngineError> {
-        match silence {
-            Silence::Health => {
-                let now = self.time(slot);
-                self.standby_works(now)?;
-                self.evaluate(now)
-            }
-            // The one place that has to change once the engine itself can be told what silence counts as.
-            Silence::Failure => self.probe(slot, true),
-        }
+    pub fn missing(&mut self, slot: u64) -> Result<bool, EngineError> {
+        let due = self.time(slot);
+        let after = |span| Timestamp::from_nanos(due.as_nanos().saturating_add(span));
+        let (answered, given_up) = (after(self.interval / 4), after(self.interval / 2));
+        let heard = self.engine.due(due, self.path, Duration::from_nanos(self.interval / 2))?;
+        self.standby_works(answered)?;
+        let later = self.engine.tick(given_up);
+        debug_assert!(!heard.monitor_stopped && !later.monitor_stopped, "{heard:?} {later:?}");
+        self.evaluate(given_up)
     }
 
     /// `slots` of weather, of which `failing` fail. Of a long run of successes, those are left out that change nothing.
@@ -133,8 +126,8 @@ impl Watch {
         Ok(())
     }
 
-    /// It is probed as often, and always succeeds. Only its last result counts, and only while the path is down, so no
-    /// others are recorded.
+    /// It is probed as often, and always succeeds. Only its last result counts, and only while the path is down or
+    /// silent, so no others are recorded.
     fn standby_works(&mut self, now: Timestamp) -> Result<(), EngineError> {
         self.engine.record_probe(now, self.standby, ProbeResult::Success).map(|_| ())
     }

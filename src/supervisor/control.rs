@@ -3,6 +3,8 @@
 //! ```text
 //! -> {"group":"main-account","command":{"halt":{"text":"desk asked"}}}
 //! <- {"ok":"HALT OPERATOR"}
+//! -> {"reload":true}
+//! <- {"ok":"reloaded: main-account: policy cooldown 60s -> 90s"}
 //! -> {"status":true}
 //! <- {"ok":[{"name":"main-account","active":"east",..}]}
 //! -> {"group":"main-account","command":{"confirm-fence":{"epoch":7}}}
@@ -12,7 +14,7 @@
 //! Only the user that runs the supervisor, and root, may connect: the kernel tells who is at the other end.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,14 +29,18 @@ use tracing::{debug, info, warn};
 use super::group::task::GroupHandle;
 use super::group::{Command, GroupStatus};
 use super::journal::Peer;
+use super::running::ReloadHandle;
 
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
-/// Connections at the same time; a further one waits.
-const MOST_CONNECTIONS: usize = 16;
+/// Connections at the same time; a further one waits. Far more than people and their dashboards hold open: a halt must
+/// not wait behind them.
+const MOST_CONNECTIONS: usize = 128;
 
 /// How long a connection may say nothing: it takes the place of another.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+/// How long a client may take to take its answer, and the supervisor to give it.
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 /// What is asked over the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +58,11 @@ pub enum Request {
     Status {
         /// Always true.
         status: bool,
+    },
+    /// The configuration is to be read again.
+    Reload {
+        /// Always true.
+        reload: bool,
     },
 }
 
@@ -71,15 +82,26 @@ pub enum Answer {
 /// # Errors
 /// Somebody listens there already, or the socket cannot be made.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
+    listen_on(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on the control socket {}: {error}", path.display()))
+    })
+}
+
+fn listen_on(path: &Path) -> io::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        let text = format!("{}: another supervisor listens there", path.display());
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another supervisor listens there"));
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    if path.exists() {
-        std::fs::remove_file(path)?;
+    match std::fs::symlink_metadata(path) {
+        // Whatever else stands there is somebody's: the configuration itself, perhaps.
+        Ok(found) if !found.file_type().is_socket() => {
+            let text = "something that is not a socket is there already; it was left as it is";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        Ok(_) => std::fs::remove_file(path)?,
+        Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -87,7 +109,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Serves the socket until it is dropped.
-pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
+pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -100,9 +122,9 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
                 continue;
             }
         };
-        let groups = Arc::clone(&groups);
+        let (groups, reloads) = (Arc::clone(&groups), reloads.clone());
         tokio::spawn(async move {
-            if let Err(error) = talk(stream, &groups).await {
+            if let Err(error) = talk(stream, &groups, &reloads).await {
                 info!(%error, "control connection ended");
             }
             drop(place);
@@ -110,16 +132,17 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>) {
     }
 }
 
-async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
+async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     let own = rustix::process::geteuid().as_raw();
     let (reader, mut writer) = stream.into_split();
     let caller = Peer { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
     let mut reader = BufReader::new(reader);
     loop {
-        let mut line = String::new();
-        let read = timeout(LONGEST_SILENCE, (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)).await;
-        if read.unwrap_or(Ok(0))? == 0 {
+        let mut line = Vec::new();
+        let read = timeout(LONGEST_SILENCE, (&mut reader).take(LONGEST_REQUEST).read_until(b'\n', &mut line)).await;
+        let length = read.unwrap_or(Ok(0))?;
+        if length == 0 {
             return Ok(());
         }
         if caller.uid != own && caller.uid != 0 {
@@ -128,11 +151,16 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
             let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", caller.uid));
             return reply(&mut writer, &answer).await;
         }
+        if !line.ends_with(b"\n") && length as u64 >= LONGEST_REQUEST {
+            // What follows belongs to the same line, and is no request of its own.
+            let answer = Answer::Error(format!("a request of more than {LONGEST_REQUEST} bytes; nothing was done"));
+            return reply(&mut writer, &answer).await;
+        }
         // What is obeyed or refused is told by the group; a look at the state changes nothing.
-        debug!(%caller, request = line.trim_end(), "control");
-        let answer = match serde_json::from_str(&line) {
-            Ok(request) => obey(groups, request, caller).await,
-            Err(error) => Answer::Error(format!("not a request: {error}")),
+        debug!(%caller, request = %String::from_utf8_lossy(line.trim_ascii_end()), "control");
+        let answer = match serde_json::from_slice(&line) {
+            Ok(request) => obey(groups, reloads, request, caller).await,
+            Err(error) => Answer::Error(format!("not a request: {}; nothing was done", why_not(&line, &error))),
         };
         reply(&mut writer, &answer).await?;
     }
@@ -141,11 +169,29 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle]) -> io::Result<()> {
 async fn reply(writer: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
-    writer.write_all(&line).await
+    // Who does not take its answer would hold its place for ever.
+    timeout(LONGEST_WAIT, writer.write_all(&line)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-async fn obey(groups: &[GroupHandle], request: Request, caller: Peer) -> Answer {
+/// What is wrong with a line that is no request: in its command, if there is one.
+fn why_not(line: &[u8], error: &serde_json::Error) -> String {
+    let expected = "expected {\"status\":true} or {\"group\":\"NAME\",\"command\":..}";
+    let found: serde_json::Value = match serde_json::from_slice(line) {
+        Ok(found) => found,
+        Err(error) => return format!("{error}; {expected}"),
+    };
+    match found.get("command").map(|command| serde_json::from_value::<Command>(command.clone())) {
+        Some(Err(error)) => format!("command: {error}"),
+        Some(Ok(_)) | None => format!("{error}; {expected}"),
+    }
+}
+
+async fn obey(groups: &[GroupHandle], reloads: &ReloadHandle, request: Request, caller: Peer) -> Answer {
     match request {
+        Request::Reload { .. } => match reloads.reload(Some(caller)).await {
+            Ok(text) => Answer::Ok(text.into()),
+            Err(why) => Answer::Error(why),
+        },
         Request::Status { .. } => match serde_json::to_value(status(groups).await) {
             Ok(value) => Answer::Ok(value),
             Err(error) => Answer::Error(error.to_string()),
@@ -188,10 +234,19 @@ fn find<'a>(groups: &'a [GroupHandle], name: Option<&str>) -> Result<&'a GroupHa
 pub fn ask(path: &Path, request: &Request) -> io::Result<Answer> {
     use std::io::{BufRead, Write};
     let mut stream = std::os::unix::net::UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(LONGEST_WAIT))?;
+    stream.set_write_timeout(Some(LONGEST_WAIT))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
-    stream.write_all(&line)?;
     let mut answer = String::new();
-    std::io::BufReader::new(stream).read_line(&mut answer)?;
-    serde_json::from_str(&answer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    let told = stream.write_all(&line).and_then(|()| std::io::BufReader::new(stream).read_line(&mut answer));
+    match told {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            let text = format!("no answer within {LONGEST_WAIT:?}; whether it was done is not known");
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+        Err(error) => Err(error),
+        Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer")),
+        Ok(_) => serde_json::from_str(&answer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
 }

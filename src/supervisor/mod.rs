@@ -12,6 +12,7 @@
 //! A group loop is the only caller of its engine. What closes order flow is published at once; what opens it is
 //! published only after the journal holds the decision durably. No effect starts before its record is durable.
 
+mod aside;
 pub mod certificates;
 pub mod clock;
 pub mod config;
@@ -21,6 +22,7 @@ pub mod group;
 pub mod hooks;
 pub mod journal;
 pub mod probes;
+pub mod reload;
 pub mod running;
 pub mod scheduler;
 pub mod serve;

@@ -1,5 +1,9 @@
 //! A running supervisor: journal, groups, scheduler, and what carries events between them.
 
+mod reloader;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,21 +11,24 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use crate::engine::{Engine, RestartKind, RestoreError, Snapshot, SnapshotEndpoint, Timestamp};
+use crate::engine::{Engine, RestartKind, RestoreError, Timestamp};
 use crate::manager::Clock;
 use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
 use super::group::task::{self, GroupHandle, Message};
-use super::group::{Core, DriverState, Event, Observed, first_start, plain};
+use super::group::{Core, DriverState, Event, adapted, first_start};
 use super::hooks::Stage;
 use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
     Recovered, RecoveredGroup, flow_text,
 };
-use super::probes::{ProberError, Resolver, of_endpoint};
-use super::scheduler::{self, Scheduler, Watch};
+use super::probes::{ProberError, Resolver};
+use super::scheduler::{self, Scheduler};
+use reloader::{Probers, Reloader, Watching, probers};
+
+pub use reloader::ReloadHandle;
 
 /// Events of the scheduler that may wait for a group.
 const BACKLOG: usize = 1024;
@@ -35,6 +42,8 @@ pub struct StartOptions {
     pub dry_run: bool,
     /// Seed of the probes' jitter.
     pub seed: u64,
+    /// Where the configuration was read from: a reload reads it again. Without it there are none.
+    pub file: Option<PathBuf>,
 }
 
 /// Why a supervisor does not start. Nothing was switched, fenced or opened.
@@ -81,10 +90,12 @@ pub enum StartError {
 pub struct Supervisor {
     /// The groups, in the order of the configuration.
     pub groups: Arc<[GroupHandle]>,
+    /// Has it read its configuration again.
+    pub reloads: ReloadHandle,
     clock: BootClock,
     journal: Journal,
     // Dropped in this order: first nobody asks any more, then the scheduler ends.
-    watched: Vec<scheduler::Group>,
+    reloader: reloader::Running,
     scheduler: Scheduler,
 }
 
@@ -98,17 +109,30 @@ impl Supervisor {
         let (journal, recovered) = Journal::open(journal_options(config), clock.now())?;
         let scheduler = Scheduler::start(scheduler::Options { clock, seed: options.seed })?;
         let resolver = Resolver::default();
-        let (mut groups, mut watched) = (Vec::new(), Vec::new());
+        // What may be refused comes first, for every group: a supervisor that does not start ran no hook of any.
+        let mut ready = Vec::new();
         for group in &config.groups {
-            let core = restored(group, &recovered, options, clock)?;
-            record_start(&journal.handle(), &core, &config.hash, clock).await?;
+            let refused = |error| StartError::Probe { group: group.name.clone(), error };
+            let probers = probers(group, |_| true, &resolver).map_err(refused)?;
+            ready.push((restored(group, &recovered, options, clock)?, probers));
+        }
+        for (core, _) in &ready {
+            record_start(&journal.handle(), core, &config.hash, clock).await?;
+        }
+        let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
+        for (group, (core, probers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
             let handle = task::start(core, journal.handle(), clock);
-            watched.push(watch(group, &handle, &scheduler, &resolver)?);
+            watching.insert(group.name.clone(), watch(group, &handle, &scheduler, probers).await);
             groups.push(handle);
         }
         tell_of_failure(journal.handle(), &groups);
-        Ok(Self { groups: groups.into(), clock, journal, watched, scheduler })
+        let (groups, file) = (Arc::from(groups), options.file.clone());
+        let (config, journal_handle) = (config.clone(), journal.handle());
+        let reloader =
+            Reloader { file, config, groups: Arc::clone(&groups), watching, journal: journal_handle, clock, resolver };
+        let (reloads, reloader) = reloader.start();
+        Ok(Self { groups, reloads, clock, journal, reloader, scheduler })
     }
 
     /// Now, on the clock of the journal's records.
@@ -122,7 +146,7 @@ impl Supervisor {
     /// # Errors
     /// The journal failed, now or before.
     pub async fn stop(self, reason: &str) -> Result<(), JournalFailed> {
-        drop(self.watched);
+        self.reloader.stop().await;
         for group in self.groups.iter() {
             group.stop().await;
         }
@@ -155,6 +179,13 @@ fn restored(
     let left = recovered.groups.get(name);
     let (engine, driver) = match left {
         Some(left) => {
+            if let Some(endpoint) = stated(name, &options.first_start) {
+                let active = left.snapshot.active.as_ref().map_or("none", |active| &*active.endpoint);
+                warn!(
+                    group = name,
+                    endpoint, active, "--first-start changes nothing: the journal has the group's state"
+                );
+            }
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
             if !left.driver.is_null() {
@@ -200,22 +231,6 @@ fn restart(group: &GroupConfig, left: &RecoveredGroup, clock: BootClock) -> Resu
     Engine::restore(group.policy.clone(), snapshot, clock.now(), RestartKind::Monitor)
 }
 
-/// The snapshot with the endpoints that are configured now. Maintenance stays with the name; switches between endpoints
-/// that are gone are dropped from the history. An active endpoint that is gone makes the restore fail.
-fn adapted(group: &GroupConfig, snapshot: Snapshot) -> Snapshot {
-    let maintenance = |name: &str| snapshot.endpoints.iter().any(|one| one.endpoint.name == name && one.maintenance);
-    let configured = |name: &str| group.endpoints.iter().any(|one| one.endpoint.name == name);
-    let endpoints = group
-        .endpoints
-        .iter()
-        .map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: maintenance(&one.endpoint.name) })
-        .collect();
-    let (history, gone): (Vec<_>, Vec<_>) =
-        snapshot.history.into_iter().partition(|switch| configured(&switch.from) && configured(&switch.to));
-    let dropped = u64::try_from(gone.len()).unwrap_or(u64::MAX);
-    Snapshot { endpoints, history, history_dropped: snapshot.history_dropped.saturating_add(dropped), ..snapshot }
-}
-
 /// What the group's engine is from now on, durably, before anything is decided by it.
 async fn record_start(journal: &JournalHandle, core: &Core, hash: &str, clock: BootClock) -> Result<(), JournalFailed> {
     let engine = core.engine();
@@ -251,37 +266,31 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Probes the group's endpoints and hands the results to its loop.
-fn watch(
-    group: &GroupConfig,
-    handle: &GroupHandle,
-    scheduler: &Scheduler,
-    resolver: &Resolver,
-) -> Result<scheduler::Group, StartError> {
+async fn watch(group: &GroupConfig, handle: &GroupHandle, scheduler: &Scheduler, probers: Probers) -> Watching {
     let (events, mut told) = mpsc::channel(BACKLOG);
-    let watched = scheduler.group(events);
-    for (endpoint, id) in group.endpoints.iter().zip((0..u16::MAX).map(crate::engine::EndpointId::from_index)) {
-        let prober =
-            of_endpoint(endpoint, resolver).map_err(|error| StartError::Probe { group: group.name.clone(), error })?;
-        let shared_fate = endpoint.shared_fate.clone();
-        watched.watch(Watch { endpoint: id, probing: group.probing.clone(), prober, shared_fate });
+    let mut watching = Watching { scheduled: scheduler.group(events), endpoints: Vec::new(), probers: BTreeMap::new() };
+    for (name, prober) in probers {
+        watching.watch(group, &name, prober);
     }
     let (inbox, name) = (handle.inbox.clone(), handle.name.clone());
+    // What is asked is known to the loop before the first result. A group that has stopped needs not know.
+    let _ = inbox.send(Message::Watching(watching.endpoints.clone())).await;
     tokio::spawn(async move {
         while let Some(event) = told.recv().await {
-            let event = match event {
-                scheduler::Event::Slot(slot) => {
-                    Event::Slot(Observed { endpoint: slot.endpoint, verdict: slot.verdict })
+            let message = match event {
+                scheduler::Event::Slot(slot) => Message::Slot(slot),
+                scheduler::Event::Stall(stall) => {
+                    Message::Event(Event::Stall { text: format!("{:?}: {stall:?}", stall.cause) })
                 }
-                scheduler::Event::Stall(stall) => Event::Stall { text: format!("{:?}: {stall:?}", stall.cause) },
                 scheduler::Event::Late(late) => {
                     warn!(group = name, slot = late.slot, "late answer dropped");
                     continue;
                 }
             };
-            if inbox.send(Message::Event(event)).await.is_err() {
+            if inbox.send(message).await.is_err() {
                 return;
             }
         }
     });
-    Ok(watched)
+    watching
 }

@@ -267,11 +267,17 @@ pub struct Group {
 
 impl Group {
     /// Asks an endpoint from now on; returns the number of this run. If it was asked already, its slots begin anew, and
-    /// those of no other endpoint change; what was in flight is given up without a result.
+    /// those of no other endpoint change; what was in flight is given up without a result. The same prober goes on to be
+    /// as patient as it was told to be.
     pub fn watch(&self, watch: Watch) -> u64 {
         let run = self.shared.core.lock().watch(self.outlet, watch, self.shared.now());
         self.shared.wake.notify_one();
         run
+    }
+
+    /// Changes what an endpoint shares with others, and nothing about its slots; whether it is asked.
+    pub fn share(&self, endpoint: EndpointId, shared_fate: Vec<String>) -> bool {
+        self.shared.core.lock().share(self.outlet, endpoint, shared_fate)
     }
 
     /// Does not ask an endpoint any more; whether it was asked.

@@ -93,6 +93,11 @@ struct Endpoint {
     endpoint: String,
 }
 
+/// A label's value, escaped, which the library leaves to whoever names it.
+fn label(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 /// The state of every group as OpenMetrics text.
 #[must_use]
 pub fn metrics(groups: &[GroupStatus]) -> String {
@@ -100,7 +105,7 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     let mut group_gauge = |name: &str, help: &str, value: &dyn Fn(&GroupStatus) -> i64| {
         let family = Family::<Group, Gauge>::default();
         for status in groups {
-            family.get_or_create(&Group { group: status.name.clone() }).set(value(status));
+            family.get_or_create(&Group { group: label(&status.name) }).set(value(status));
         }
         registry.register(name, help, family);
     };
@@ -124,7 +129,7 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
         for status in groups {
             for endpoint in &status.endpoints {
                 let Some(value) = value(status, endpoint) else { continue };
-                let label = Endpoint { group: status.name.clone(), endpoint: endpoint.name.clone() };
+                let label = Endpoint { group: label(&status.name), endpoint: label(&endpoint.name) };
                 family.get_or_create(&label).set(value);
             }
         }
@@ -150,4 +155,14 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
 
 fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_name_holds_a_label_holds_no_quote_of_its_own() {
+        assert_eq!(label("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+    }
 }

@@ -185,6 +185,17 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
+/// The same for a port that was ours until now: a connection that others make may have it for an instant.
+fn bind_again(address: SocketAddr) -> io::Result<TcpSocket> {
+    for _ in 0..400 {
+        match bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(Duration::from_millis(5)),
+            bound => return bound,
+        }
+    }
+    bind(address)
+}
+
 /// The port: always held, so that nobody else gets it.
 enum Port {
     Listening(TcpListener),
@@ -261,7 +272,7 @@ impl Listener {
             Port::Refusing(socket) => Port::of(socket, mode),
             Port::Listening(listener) => {
                 drop(listener);
-                bind(self.address).and_then(|socket| Port::of(socket, mode))
+                bind_again(self.address).and_then(|socket| Port::of(socket, mode))
             }
         };
         if let Ok(port) = port {

@@ -36,11 +36,20 @@ impl Coverage {
             }
             bump(&mut self.edges, [before, happening(&model, &input.input, &output), after.clone()]);
             if let Some(outcome) = output.str("outcome") {
-                bump(&mut self.outcomes, [question, outcome.to_owned(), after]);
+                bump(&mut self.outcomes, [question.clone(), outcome.to_owned(), after]);
                 if matches!(outcome, "COOLDOWN_ACTIVE" | "FLAP_SUPPRESSED") {
                     let known = if output.get("earliest_at").is_some() { "with" } else { "without" };
                     bump(&mut self.words, [format!("{outcome} {known} earliest_at")]);
                 }
+            }
+            if let Some(missing) = output.get("missing") {
+                let how = if model.policy.silence_is_failure { "a failure" } else { "noted" };
+                if *missing != Json::List(Vec::new()) {
+                    bump(&mut self.words, [format!("missing is {how}")]);
+                }
+            }
+            if output.get("monitor_stopped").is_some() {
+                bump(&mut self.words, [format!("{question} after a stop")]);
             }
             let kind = output.get("event").and_then(|event| event.str("kind"));
             let notes = output.list("notes").iter().filter_map(Json::as_str);
@@ -182,7 +191,12 @@ const REFUSALS: [(&str, &[&str]); 15] = [
 const SWITCHOVER: &[&str] =
     &["NO_ACTIVE_ENDPOINT", "STALE_FENCE", "UNKNOWN_ENDPOINT", "ALREADY_ACTIVE", "TARGET_NOT_ELIGIBLE"];
 
-const WORDS: [&str; 27] = [
+const WORDS: [&str; 32] = [
+    "missing is a failure",
+    "missing is noted",
+    "probe after a stop",
+    "tick after a stop",
+    "due after a stop",
     "in a row: success, HEALTHY",
     "in a row: failure, DEGRADED",
     "in a row: failure, DEGRADED, too short a history",

@@ -53,6 +53,10 @@ enum Edge {
     AnotherGoesStale(usize),
     /// The window of the active path's trigger is filled, if it goes on failing.
     WindowIsFilled,
+    /// The first of the results that are awaited is overdue.
+    ResultIsOverdue,
+    /// Nothing arrived for as long as the shortest span that is awaited.
+    MonitorStopped,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +130,10 @@ struct Change {
 #[derive(Clone, Debug)]
 enum Op {
     Probe(Who, Probe),
+    Tick,
+    Due(Who, &'static str),
+    /// Results are due, ticks go on, and none of an endpoint comes.
+    Silence(Who),
     Evaluate(Question, Fence),
     Assess(Question, Fence),
     FenceStarted(Epoch),
@@ -222,12 +230,14 @@ fn policy_from(dice: &mut Dice) -> Json {
     let history = dice.weighted(&[(2, None), (1, Some(0)), (2, Some(1)), (1, Some(2)), (1, Some(256))]);
     let trigger = dice.weighted(&[(3, false), (2, true)]).then(|| Json::parse(trigger(dice)));
     let in_a_row = trigger.as_ref().is_some_and(|trigger| trigger.get("consecutive").is_some());
-    let needs = trigger.as_ref().map_or(failures.unwrap_or(3), |trigger| crate::model::Trigger::needs_of(trigger));
+    let needs = trigger.as_ref().map_or(failures.unwrap_or(3), crate::model::Trigger::needs_of);
     let more = dice.weighted(&[(4, None), (1, Some(0)), (2, Some(1)), (1, Some(3))]);
     Json::object([])
         .with("failure_threshold", failures.filter(|_| !in_a_row).map(Json::number))
         .with("trigger", trigger)
         .with("minimum_history", more.map(|more| Json::number(needs + more)))
+        .with("cooldown_max", cooldown_max(dice, cooldown.unwrap_or("1m")))
+        .with("silence", dice.weighted(&[(2, None), (1, Some("note")), (3, Some("failure"))]).map(Json::text))
         .with("cooldown", cooldown.map(Json::text))
         .with("max_health_age", age.map(Json::text))
         .with("failback_success_threshold", successes.map(Json::number))
@@ -237,6 +247,20 @@ fn policy_from(dice: &mut Dice) -> Json {
         .with("require_reconciliation", reconcile.map(Json::Bool))
         .with("resume_after_halt", halt.map(Json::text))
         .with("history_limit", history.map(Json::number))
+}
+
+/// At least the cooldown, which is not nothing then.
+fn cooldown_max(dice: &mut Dice, cooldown: &str) -> Option<Json> {
+    let longer: &[&str] = match cooldown {
+        "1ns" => &["1ns", "3ns", "8s"],
+        "1s" => &["1s", "2s", "3s", "1m"],
+        "5s" => &["7s", "20s"],
+        "1m" => &["2m"],
+        "200000d" => &["200001d"],
+        _ => return None,
+    };
+    let most = dice.one_of(longer);
+    dice.weighted(&[(1, false), (2, true)]).then(|| Json::text(most))
 }
 
 /// As the engine writes them.
@@ -292,6 +316,9 @@ fn step(dice: &mut Dice) -> (Gap, Op) {
         (3, |dice| Op::Waver(probe(dice))),
         (2, |_| Op::FenceInVain),
         (3, |dice| Op::Hole(who(dice))),
+        (5, |_| Op::Tick),
+        (5, |dice| Op::Due(who(dice), dice.one_of(&["1s", "2s", "1ns", "5s"]))),
+        (5, |dice| Op::Silence(who(dice))),
     ]);
     (gap, op)
 }
@@ -304,6 +331,8 @@ fn edge(dice: &mut Dice) -> Edge {
         (2, |_| Edge::PrimaryGoesStale),
         (2, |dice| Edge::AnotherGoesStale(dice.roll(5) as usize)),
         (4, |_| Edge::WindowIsFilled),
+        (3, |_| Edge::ResultIsOverdue),
+        (3, |_| Edge::MonitorStopped),
     ])
 }
 

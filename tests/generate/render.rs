@@ -115,13 +115,21 @@ impl Renderer {
             Gap::Nanos(nanos) => Some(self.now + Nanos::from(nanos)),
             Gap::Seconds(seconds) => Some(self.now + Nanos::from(seconds) * 1_000_000_000),
             Gap::Edge(edge, delta) => match edge {
-                Edge::CooldownOver => self.model.switches.last().map(|last| last.at + policy.cooldown),
+                Edge::CooldownOver => self.model.switches.last().map(|last| last.at + self.model.cooldown(self.now)),
                 Edge::OldestFailbackLeavesWindow => {
                     self.model.recent_failbacks(self.now).first().map(|at| at + policy.failback_window)
                 }
                 Edge::ActiveGoesStale => stale(self.model.active_endpoint()),
                 Edge::PrimaryGoesStale => stale(self.model.endpoints.iter().find(|endpoint| endpoint.primary)),
                 Edge::AnotherGoesStale(n) => stale(self.model.endpoints.get(n)),
+                Edge::ResultIsOverdue => {
+                    let due = self.model.endpoints.iter().filter_map(|endpoint| endpoint.due);
+                    due.map(|(since, span)| since + span).min()
+                }
+                Edge::MonitorStopped => {
+                    let due = self.model.endpoints.iter().filter_map(|endpoint| endpoint.due);
+                    self.model.last_sign.zip(due.map(|(_, span)| span).min()).map(|(last, span)| last + span)
+                }
                 Edge::WindowIsFilled => self.model.active_endpoint().and_then(|active| {
                     let Trigger::AllOf(window) = policy.trigger_of(active) else { return None };
                     let failures = active.health.results.iter().rev().take_while(|(_, failed)| *failed);
@@ -145,6 +153,17 @@ impl Renderer {
                 };
                 let input = Json::object([("assess", Json::text(kind))]).with("target", target);
                 self.put(input.and(self.fence(*fence)));
+            }
+            Op::Tick => self.put(flag("tick")),
+            Op::Due(who, within) => self.due(&self.name(*who), within),
+            Op::Silence(who) => {
+                for _ in 0..3 {
+                    self.due(&self.name(*who), "2s");
+                    for _ in 0..2 {
+                        self.wait(Gap::Seconds(1));
+                        self.put(flag("tick"));
+                    }
+                }
             }
             Op::FenceStarted(epoch) => self.put(Json::object([("fence_started", self.epoch(*epoch))])),
             Op::SwitchFailed(epoch) => self.put(Json::object([("switch_failed", self.epoch(*epoch))])),
@@ -263,6 +282,10 @@ impl Renderer {
             Probe::Error => input.with("ok", Json::Bool(false)).with("error", Json::text("ConnectionReset: pé\"er")),
             Probe::Panic => input.with("panic", Json::text("index out of bounds")),
         });
+    }
+
+    fn due(&mut self, name: &str, within: &str) {
+        self.put(Json::object([("due", Json::text(name)), ("within", Json::text(within))]));
     }
 
     fn evaluate(&mut self, question: Question, fence: Fence) {

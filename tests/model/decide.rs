@@ -121,8 +121,14 @@ impl Model {
         }
         // Exactly `cooldown` since the last switch of any kind is enough.
         if let Some(last) = self.switches.last() {
-            if now - last.at < self.policy.cooldown {
-                return Answer::until("COOLDOWN_ACTIVE", last.at + self.policy.cooldown);
+            let over = |then: Nanos| then - last.at >= self.cooldown(then);
+            if !over(now) {
+                // It changes only when a failback leaves the window; otherwise it simply elapses.
+                let leaves = self.recent_failbacks(now).into_iter().map(|at| at + self.policy.failback_window + 1);
+                let shorter = leaves.flat_map(|left| [left, last.at + self.cooldown(left)]);
+                let ends = shorter.chain([last.at + self.cooldown(now)]);
+                let earliest = ends.filter(|then| *then > now && over(*then)).min();
+                return Answer::until("COOLDOWN_ACTIVE", earliest.expect("it ends some time"));
             }
         }
         if primary.health.successes < self.policy.failback_success_threshold {
@@ -140,6 +146,14 @@ impl Model {
             return Answer::fence_required(primary.name);
         }
         self.switch(now, "FAILBACK", &primary.name)
+    }
+
+    /// Each failback inside the window doubles it, up to the most.
+    pub(crate) fn cooldown(&self, now: Nanos) -> Nanos {
+        let Some(most) = self.policy.cooldown_max else { return self.policy.cooldown };
+        // Those beyond the flap budget are not remembered.
+        let counted = self.recent_failbacks(now).len().min(self.policy.max_failbacks_per_window);
+        (0..counted).fold(self.policy.cooldown, |cooldown, _| (2 * cooldown).min(most))
     }
 
     /// When the failbacks inside the window were, oldest first. Only failbacks spend the flap budget.

@@ -29,8 +29,10 @@ pub(crate) type Nanos = i128;
 /// A refusal is its code; the wording belongs to the engine.
 type Refusal = &'static str;
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "probe",
+    "tick",
+    "due",
     "evaluate",
     "assess",
     "fence_started",
@@ -61,6 +63,8 @@ pub(crate) struct Endpoint {
     trigger: Option<Json>,
     maintenance: bool,
     pub(crate) health: Health,
+    /// A result that is due: since when, and within which span.
+    pub(crate) due: Option<(Nanos, Nanos)>,
 }
 
 /// What the probes said since the endpoint was registered, its address changed, or the engine was restarted.
@@ -98,6 +102,8 @@ pub(crate) struct Model {
     pub(crate) flow: Flow,
     /// Every switch there ever was, oldest first.
     pub(crate) switches: Vec<Switch>,
+    /// When anything last arrived from the monitor.
+    pub(crate) last_sign: Option<Nanos>,
 }
 
 impl Model {
@@ -113,6 +119,7 @@ impl Model {
             operator_placed: false,
             flow: Flow::Starting,
             switches: Vec::new(),
+            last_sign: None,
         };
         for endpoint in config.list("endpoints") {
             model.register(endpoint).expect("the configuration's endpoints can be registered");
@@ -139,6 +146,7 @@ impl Model {
         let argument = input.get(verb).expect("the verb is a key of the input");
         match verb {
             "probe" => self.probe(now, input),
+            "tick" | "due" => self.tick(now, verb, input),
             "evaluate" | "switchover" | "rearm" => self.decide(now, verb, input),
             // An assessment is the evaluation of a copy, which is then thrown away.
             "assess" => self.clone().decide(now, verb, input),
@@ -205,11 +213,59 @@ impl Model {
             (None, _) => Some(input.str("error").unwrap_or("failed").to_owned()),
         };
 
+        self.endpoint_mut(input.str("probe"))?;
+        let stopped = self.sign_of_life(now);
+        self.endpoint_mut(input.str("probe"))?.due = None;
         let endpoint = self.result(now, input.str("probe"), failure)?;
         if self.state(&endpoint) == "HEALTHY" && self.active.as_ref() == Some(&endpoint.name) {
             self.happened(now, Happening::ActiveSucceeded);
         }
-        Ok(self.counters(&endpoint).with("last_probe_error", last_probe_error(&endpoint)))
+        let told = self.counters(&endpoint).with("last_probe_error", last_probe_error(&endpoint));
+        Ok(told.with("monitor_stopped", stopped.then_some(Json::Bool(true))))
+    }
+
+    /// Something arrived. If nothing did for as long as the shortest span that a result has, the monitor had stopped:
+    /// then nothing that was due meanwhile is missing, and what was seen before proves nothing to a trigger.
+    fn sign_of_life(&mut self, now: Nanos) -> bool {
+        let last = self.last_sign.replace(now).unwrap_or(now);
+        let shortest = self.endpoints.iter().filter_map(|endpoint| endpoint.due).map(|(_, span)| span).min();
+        let stopped = shortest.is_some_and(|span| now - last >= span);
+        if stopped {
+            for endpoint in &mut self.endpoints {
+                endpoint.due = None;
+                endpoint.health.results.clear();
+            }
+        }
+        stopped
+    }
+
+    /// A tick, or a result that becomes due, which is a tick too. It finds out what is missing.
+    fn tick(&mut self, now: Nanos, verb: &str, input: &Json) -> Result<Json, Refusal> {
+        let due = input.str("due").filter(|_| verb == "due");
+        if verb == "due" {
+            self.endpoint_mut(due)?;
+        }
+        let stopped = self.sign_of_life(now);
+        let mut missing = Vec::new();
+        for endpoint in &mut self.endpoints {
+            if endpoint.due.is_some_and(|(since, span)| now - since >= span) {
+                endpoint.due = None;
+                missing.push(endpoint.name.clone());
+            }
+        }
+        if self.policy.silence_is_failure {
+            for name in &missing {
+                self.result(now, Some(name), Some("no result when it was due".to_owned()))?;
+            }
+        }
+        if let Some(within) = input.str("within") {
+            let endpoint = self.endpoint_mut(due)?;
+            endpoint.due = endpoint.due.or(Some((now, policy::duration(within))));
+        }
+        let missing = missing.iter().map(Json::text).collect();
+        Ok(Json::object([])
+            .with("monitor_stopped", stopped.then_some(Json::Bool(true)))
+            .with("missing", Json::List(missing)))
     }
 
     /// A result of an endpoint, and the endpoint after it.
@@ -297,7 +353,9 @@ impl Model {
     fn restart(&mut self, now: Nanos, monitor_alone: bool) {
         for endpoint in &mut self.endpoints {
             endpoint.health = Health::default();
+            endpoint.due = None;
         }
+        self.last_sign = None;
         let what = if monitor_alone { Happening::MonitorRestarted } else { Happening::GatewayRestarted };
         self.happened(now, what);
     }
@@ -314,6 +372,7 @@ impl Model {
             trigger: input.get("trigger").cloned(),
             maintenance: false,
             health: Health::default(),
+            due: None,
         };
         if any_blank(input) {
             return Err("BLANK_FIELD");
@@ -364,6 +423,7 @@ impl Model {
         }
         if moved {
             changed.health = Health::default();
+            changed.due = None;
         }
         *endpoint = changed;
         Ok(Json::object([]))

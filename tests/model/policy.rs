@@ -40,7 +40,9 @@ impl Trigger {
 pub(crate) struct Policy {
     pub(crate) trigger: Trigger,
     minimum_history: usize,
+    pub(crate) silence_is_failure: bool,
     pub(crate) cooldown: Nanos,
+    pub(crate) cooldown_max: Option<Nanos>,
     pub(crate) max_health_age: Nanos,
     pub(crate) failback_success_threshold: u64,
     pub(crate) require_fence: bool,
@@ -62,7 +64,9 @@ impl Policy {
         Self {
             trigger: policy.get("trigger").map_or(in_a_row, Trigger::new),
             minimum_history: count("minimum_history", 0) as usize,
+            silence_is_failure: policy.str("silence") == Some("failure"),
             cooldown: span("cooldown", "60s"),
+            cooldown_max: policy.str("cooldown_max").map(duration),
             max_health_age: span("max_health_age", "30s"),
             failback_success_threshold: count("failback_success_threshold", 3),
             require_fence: policy.bool("require_fence").unwrap_or(true),
@@ -118,7 +122,7 @@ pub(crate) fn seconds(text: &str) -> Nanos {
 }
 
 /// `"1h 30m"`: integers with units, added up.
-fn duration(text: &str) -> Nanos {
+pub(super) fn duration(text: &str) -> Nanos {
     let compact: String = text.chars().filter(|c| *c != ' ').collect();
     let mut rest = compact.as_str();
     let mut sum = 0;

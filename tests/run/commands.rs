@@ -1,9 +1,13 @@
 //! What a person may ask for, and why it is refused.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+
 use serde_json::json;
 
 use crate::brokers::Mode;
-use crate::rig::{Rig, Setting, all_hooks};
+use crate::rig::{Rig, Setting, all_hooks, signal};
 
 #[test]
 fn a_pause_keeps_watching_and_moves_nothing() {
@@ -146,4 +150,55 @@ fn a_group_and_a_supervisor_that_do_not_exist_are_said_so() {
     let output = Rig::binary(&["status", "--config"]).arg(rig.file("config.toml")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no supervisor answers there"), "{output:?}");
+}
+
+#[test]
+fn a_halt_needs_no_more_of_the_configuration_than_its_socket() {
+    let mut rig = Rig::open(&Setting::default());
+    let config = fs::read_to_string(rig.file("config.toml")).unwrap();
+    let broken = config.replace("failure_threshold", "failure_treshold");
+    fs::write(rig.file("config.toml"), format!("{broken}\nnonsense = ")).unwrap();
+    rig.obey(&["halt", "desk\nasked"]);
+    rig.until("trading is halted", |group| group["order_flow"] == "HALT OPERATOR");
+    let status = rig.obey(&["status"]);
+    assert!(status.lines().next().is_some_and(|line| line.contains("desk asked")), "{status}");
+}
+
+#[test]
+fn a_client_that_says_too_much_or_nonsense_is_told_so_and_one_that_takes_no_answer_bars_nobody() {
+    let rig = Rig::open(&Setting::default());
+    let talk = |bytes: &[u8]| {
+        let mut stream = UnixStream::connect(rig.file("control.sock")).unwrap();
+        // Once it has its answer, the supervisor reads no more.
+        let _ = stream.write_all(bytes);
+        let mut answer = String::new();
+        let _ = BufReader::new(stream).read_line(&mut answer);
+        answer
+    };
+    let hidden = b"{\"command\":{\"halt\":{\"text\":\"hidden in a line\"}}}\n";
+    let answer = talk(&[vec![b' '; 64 * 1024].as_slice(), hidden].concat());
+    assert!(answer.contains("a request of more than 65536 bytes"), "{answer}");
+    assert!(talk(b"{\"command\":\"hlt\"}\n").contains("unknown variant `hlt`, expected one of"));
+    assert!(talk(b"{\"comand\":\"resume\"}\n").contains("expected {\\\"status\\\":true}"));
+    assert!(talk(b"{\"status\":\"\xff\"}\n").contains("invalid unicode"));
+    let deaf: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = UnixStream::connect(rig.file("control.sock")).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            while stream.write_all("{\"status\":true}\n".repeat(100).as_bytes()).is_ok() {}
+            stream
+        })
+        .collect();
+    assert_eq!(rig.flow(), "OPEN east #1");
+    drop(deaf);
+}
+
+#[test]
+fn a_supervisor_that_is_frozen_is_not_waited_for_without_end() {
+    let rig = Rig::open(&Setting::default());
+    signal(rig.pid(), "STOP");
+    let output = Rig::binary(&["status", "--config"]).arg(rig.file("config.toml")).output().unwrap();
+    signal(rig.pid(), "CONT");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 15s"), "{output:?}");
 }

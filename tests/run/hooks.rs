@@ -343,7 +343,18 @@ fn a_freeze_is_told_before_the_fence_also_after_a_crash() {
 
 #[test]
 fn webhooks_are_told_the_same_and_a_status_that_is_no_success_is_a_failure() {
-    let gateway = Gateway::start();
+    webhooks("127.0.0.1:0");
+}
+
+#[test]
+fn webhooks_may_have_an_ipv6_address() {
+    if TcpListener::bind("[::1]:0").is_ok() {
+        webhooks("[::1]:0");
+    }
+}
+
+fn webhooks(address: &str) {
+    let gateway = Gateway::start(address);
     let stages = ["fence", "switch", "reconcile", "halt"];
     let one =
         |stage: &&str| format!("{stage} = {{ webhook = \"http://{}/{stage}\", timeout = \"20s\" }}\n", gateway.address);
@@ -364,6 +375,15 @@ fn webhooks_are_told_the_same_and_a_status_that_is_no_success_is_a_failure() {
     assert_eq!((&last["group"], &last["endpoint"], &last["epoch"]), (&"main".into(), &"west".into(), &2.into()));
 }
 
+#[test]
+fn what_a_hook_mutters_on_standard_error_spoils_no_answer() {
+    let mut rig = Rig::new(&Setting::default());
+    rig.behave("reconcile", "mutter");
+    rig.start(&["--first-start", "east"]);
+    rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #1");
+    assert_eq!(rig.count("start reconcile"), 1);
+}
+
 /// A gateway's side of webhooks.
 struct Gateway {
     address: std::net::SocketAddr,
@@ -372,8 +392,8 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    fn start(address: &str) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (asked, refused) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(String::new())));
         let (told, refuses) = (Arc::clone(&asked), Arc::clone(&refused));
@@ -394,7 +414,8 @@ impl Gateway {
                 let (status, answer) = if *refuses.lock().unwrap() == body["stage"] {
                     (503, "no")
                 } else {
-                    (200, r#"{"resting":0,"filled":0,"unknown":0}"#)
+                    // More than is kept.
+                    (200, &*format!("{}\n{{\"resting\":0,\"filled\":0,\"unknown\":0}}", "told ".repeat(2_000)))
                 };
                 told.lock().unwrap().push(body);
                 let head =

@@ -13,5 +13,6 @@ mod cases;
 mod commands;
 mod hooks;
 mod kills;
+mod reloads;
 mod rig;
 mod starts;

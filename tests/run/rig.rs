@@ -37,6 +37,7 @@ case $behave in
   hang) sleep 600 & echo "child $!" >> hooks.log; wait ;;
   slow) sleep "0.$(($$ % 3))$(($$ % 7))" ;;
   silent) exit 0 ;;
+  mutter) printf 'looking up orders' >&2 ;;
 esac
 counts='{"resting":0,"filled":0,"unknown":0}'
 [ -f counts ] && counts=$(cat counts)
@@ -179,7 +180,7 @@ impl Rig {
         self.folder.join(name)
     }
 
-    /// How the hook of a stage behaves from now on: ok, fail, crash, hang, slow, silent.
+    /// How the hook of a stage behaves from now on: ok, fail, crash, hang, slow, silent, mutter.
     pub(crate) fn behave(&self, stage: &str, how: &str) {
         // As a whole: a script may read it just now.
         let new = self.file("behave.new");
@@ -209,15 +210,18 @@ impl Rig {
     }
 
     pub(crate) fn spawn(&mut self, arguments: &[&str]) {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.file("err.log")).expect("a log");
+        self.spawn_with(arguments, log.into());
+    }
+
+    /// Spawns a supervisor with this standard error.
+    pub(crate) fn spawn_with(&mut self, arguments: &[&str], log: Stdio) {
         assert!(self.child.is_none(), "one at a time");
         self.runs += 1;
-        let log = |name: &str| {
-            let file = fs::OpenOptions::new().create(true).append(true).open(self.file(name)).expect("a log");
-            Stdio::from(file)
-        };
+        let out = fs::OpenOptions::new().create(true).append(true).open(self.file("out.log")).expect("a log");
         let config = self.file("config.toml");
         let mut command = Self::binary(&["run"]);
-        command.arg(config).args(arguments).stdout(log("out.log")).stderr(log("err.log"));
+        command.arg(config).args(arguments).stdout(out).stderr(log);
         self.child = Some(command.spawn().expect("the binary"));
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -240,6 +240,11 @@ fn a_full_disk_halts_and_switches_nothing() {
     for command in [&["resume"][..], &["switchover", "west"], &["confirm-fence", "--epoch", "1"]] {
         assert!(rig.refuse(command).contains("journal failed"), "{command:?}");
     }
+    // What cannot be recorded does not happen.
+    let good = fs::read_to_string(rig.file("config.toml")).unwrap();
+    fs::write(rig.file("config.toml"), good.replace("cooldown = \"1h\"", "cooldown = \"2h\"")).unwrap();
+    assert!(rig.refuse(&["reload"]).contains("journal failed"));
+    fs::write(rig.file("config.toml"), good).unwrap();
     let started = rig.started();
     assert_eq!(started.last().map(String::as_str), Some("halt east 1"), "{started:?}");
     assert!(!started.iter().any(|hook| hook.starts_with("fence") || hook.starts_with("switch")), "{started:?}");
@@ -330,6 +335,65 @@ fn b05_zero_and_endless_settings_are_refused_before_anything_starts() {
         assert!(err.contains("refused; nothing was started"), "{to}: {err}");
     }
     assert!(!rig.file("journal").exists());
+}
+
+#[test]
+fn a_standard_error_that_is_full_gone_or_stuck_stops_no_failover() {
+    let gone = std::io::pipe().map(|(_, writer)| Stdio::from(writer));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").map(Stdio::from);
+    // Nobody reads it while the reader lives.
+    let (reader, writer) = std::io::pipe().unwrap();
+    for log in [full.unwrap(), gone.unwrap(), writer.into()] {
+        let mut rig = Rig::new(&Setting::default());
+        rig.spawn_with(&["--first-start", "east"], log);
+        rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #1");
+        for _ in 0..150 {
+            // More lines than a pipe holds.
+            let long = "x".repeat(1_000);
+            let _ = rig.command(&["switchover", &long]);
+        }
+        rig.set("east", Mode::Refuse);
+        rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+        assert!(rig.terminate().success());
+        rig.verify();
+    }
+    drop(reader);
+}
+
+#[test]
+fn a_start_that_is_refused_for_one_group_has_run_no_hook_of_another() {
+    let rig = Rig::new(&Setting::default());
+    let config = fs::read_to_string(rig.file("config.toml")).unwrap();
+    let (_, group) = config.split_once("[[group]]").unwrap();
+    let other = group.replace("name = \"main\"", "name = \"other\"");
+    fs::write(rig.file("config.toml"), format!("{config}\n[[group]]{other}")).unwrap();
+    let (status, err) = rig.refused(&["--first-start", "main=east"]);
+    assert_eq!(status, 2, "{err}");
+    assert!(err.contains("group \"other\" has no state"), "{err}");
+    assert!(rig.hooks().is_empty(), "{:?}", rig.hooks());
+    assert!(rig.records("snapshot").is_empty(), "{:?}", rig.journal());
+}
+
+#[test]
+fn what_stands_in_the_place_of_the_control_socket_and_is_none_is_left_alone() {
+    let rig = Rig::new(&Setting::default());
+    fs::write(rig.file("control.sock"), "the only copy").unwrap();
+    let (status, err) = rig.refused(&["--first-start", "east"]);
+    assert_eq!(status, 2, "{err}");
+    assert!(err.contains("control.sock: something that is not a socket"), "{err}");
+    assert_eq!(fs::read_to_string(rig.file("control.sock")).unwrap(), "the only copy");
+}
+
+#[test]
+fn a_state_folder_that_is_removed_while_it_is_written_halts_and_switches_nothing() {
+    let mut rig = Rig::open(&Setting::default());
+    fs::remove_dir_all(rig.file("journal")).unwrap();
+    rig.set("east", Mode::Refuse);
+    rig.until("trading is halted", |group| group["order_flow"] == "HALT JOURNAL_FAILED");
+    assert_eq!(rig.group()["epoch"], 1);
+    assert_eq!(rig.group()["waits_for"], "repair the journal and restart");
+    assert_eq!((rig.count("start fence"), rig.count("start switch")), (0, 0), "{:?}", rig.started());
+    assert_eq!(rig.terminate().code(), Some(3));
 }
 
 #[test]

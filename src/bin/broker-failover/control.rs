@@ -4,34 +4,37 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use broker_failover::supervisor::config::load;
+use broker_failover::supervisor::config;
 use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
 use serde_json::Value;
 
-/// Which supervisor, and which of its groups.
+/// Which supervisor.
 #[derive(clap::Args)]
-pub(crate) struct Target {
+pub(crate) struct Supervisor {
     /// Its configuration file, which names the socket
     #[arg(long, short, value_name = "CONFIG", required_unless_present = "socket")]
     config: Option<PathBuf>,
     /// Its control socket
     #[arg(long, conflicts_with = "config")]
     socket: Option<PathBuf>,
+}
+
+/// Which supervisor, and which of its groups.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    #[command(flatten)]
+    supervisor: Supervisor,
     /// The group; may be left out where there is only one
     #[arg(long, short)]
     group: Option<String>,
 }
 
-impl Target {
+impl Supervisor {
     fn socket(&self) -> Result<PathBuf, String> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(file)) => {
-                let checked = load(file).map_err(|error| format!("{}: cannot be read: {error}", file.display()))?;
-                let config = checked.config.ok_or_else(|| format!("{} is refused: see check", file.display()))?;
-                Ok(config.supervisor.socket)
-            }
+            (None, Some(file)) => config::socket(file).map_err(|error| format!("{}: {error}", file.display())),
             (None, None) => Err("which supervisor? --config or --socket".to_owned()),
         }
     }
@@ -39,8 +42,16 @@ impl Target {
 
 /// Sends a command and prints the answer. Exit status: 0 done; 1 refused; 2 the supervisor cannot be reached.
 pub(crate) fn command(target: &Target, command: Command) -> ExitCode {
-    let request = Request::Command { group: target.group.clone(), command };
-    match send(target, &request) {
+    obey(&target.supervisor, &Request::Command { group: target.group.clone(), command })
+}
+
+/// Has the configuration read again. Exit status as for [`command`].
+pub(crate) fn reload(supervisor: &Supervisor) -> ExitCode {
+    obey(supervisor, &Request::Reload { reload: true })
+}
+
+fn obey(supervisor: &Supervisor, request: &Request) -> ExitCode {
+    match send(supervisor, request) {
         Ok(Answer::Ok(text)) => {
             let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
             say(&text);
@@ -53,7 +64,7 @@ pub(crate) fn command(target: &Target, command: Command) -> ExitCode {
 
 /// Prints the state of every group, or of the one that is asked for.
 pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
-    let groups = match send(target, &Request::Status { status: true }) {
+    let groups = match send(&target.supervisor, &Request::Status { status: true }) {
         Ok(Answer::Ok(Value::Array(groups))) => groups,
         Ok(answer) => return refuse(&format!("an answer that is no status: {answer:?}"), 2),
         Err(why) => return refuse(&why, 2),
@@ -71,17 +82,19 @@ pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn send(target: &Target, request: &Request) -> Result<Answer, String> {
-    let socket = target.socket()?;
+fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {
+    let socket = supervisor.socket()?;
     ask(&socket, request).map_err(|error| unreachable(&socket, &error))
 }
 
 fn unreachable(socket: &Path, error: &io::Error) -> String {
-    format!("{}: no supervisor answers there: {error}", socket.display())
+    format!("the control socket {}: no supervisor answers there: {error}", socket.display())
 }
 
 fn table(group: &Value) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // What people and far sides wrote stays on its line.
+    let plain = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), plain);
     let mut out = format!("{}: {}", text(&group["name"]), text(&group["order_flow"]));
     let mut more = |present: bool, what: String| {
         if present {

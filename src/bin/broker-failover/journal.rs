@@ -187,6 +187,8 @@ fn message(dir: &Path, error: &ReadError) -> String {
 
 fn row(to: &mut impl Write, record: &Record) -> io::Result<()> {
     let (style, what) = describe(&record.body);
+    // A person's words may hold anything; a row stays a row.
+    let what = what.replace(char::is_control, " ");
     let wall = record.wall_text().replace('T', " ").replace('Z', "");
     let group = record.group.as_deref().unwrap_or("-");
     writeln!(to, "{:>8} {wall:<26} {group:<14} {style}{what}{style:#}", record.seq)
@@ -272,7 +274,8 @@ fn input(verb: &Verb) -> String {
             Input::Maintenance { endpoint, on } => format!("maintenance {endpoint} {}", if *on { "on" } else { "off" }),
             Input::Halt(order) if order.code() == HaltOrder::OPERATOR => format!("halt: {}", order.text()),
             Input::Halt(order) => format!("halt {}: {}", order.code(), order.text()),
-            Input::Rearm | Input::Validate | Input::Resume => verb.name().to_owned(),
+            Input::Due { endpoint, within } => format!("a result of {endpoint} is due within {within:?}"),
+            Input::Tick | Input::Rearm | Input::Validate | Input::Resume => verb.name().to_owned(),
         },
     }
 }

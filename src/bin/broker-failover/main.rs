@@ -4,6 +4,7 @@ mod check;
 mod control;
 mod demo;
 mod journal;
+mod log;
 mod plan;
 mod plan_output;
 mod replay;
@@ -87,6 +88,10 @@ enum Command {
     Pause(control::Target),
     /// End a pause
     Unpause(control::Target),
+    /// Read the configuration again and take it over, or say why not; the same as SIGHUP
+    #[command(after_help = "Exit status: 0 taken over, or nothing differs; 1 refused, nothing was changed; 2 no \
+        supervisor answers.")]
+    Reload(control::Supervisor),
     /// Put an endpoint into maintenance, or take it out
     Maintenance {
         #[command(flatten)]
@@ -127,6 +132,7 @@ fn main() -> ExitCode {
         }
         Command::Failback(target) => control::command(&target, group::Command::Failback),
         Command::Pause(target) => control::command(&target, group::Command::Pause),
+        Command::Reload(supervisor) => control::reload(&supervisor),
         Command::Unpause(target) => control::command(&target, group::Command::Unpause),
         Command::Maintenance { target, endpoint, state } => {
             control::command(&target, group::Command::Maintenance { endpoint, on: state == "on" })

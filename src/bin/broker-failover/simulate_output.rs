@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use broker_failover::engine::Silence;
 use broker_failover::planning::{Seconds, Share, Spoken};
-use broker_failover::sim::{Detected, Row, Silence, SimulationSettings, Table};
+use broker_failover::sim::{Detected, Row, SimulationSettings, Table};
 use serde_json::{Value, json};
 
 use crate::table::{ALARM, GOOD, PLAIN};
@@ -83,7 +84,7 @@ fn silent(out: &mut impl Write, settings: &SimulationSettings, tables: &[Table])
     for (index, rule) in settings.triggers.iter().enumerate() {
         write!(out, "{rule:<16}")?;
         for row in tables.iter().filter_map(|table| table.rows.get(index)) {
-            for (silence, before) in [(Silence::Health, "   "), (Silence::Failure, " ")] {
+            for (silence, before) in [(Silence::Note, "   "), (Silence::Failure, " ")] {
                 let detected = row.silent_detected(silence);
                 let style = if detected < seeds { ALARM } else { GOOD };
                 write!(out, "{before}{style}{detected:>SILENT$}{style:#}")?;
@@ -153,7 +154,7 @@ fn row_json(row: &Row) -> Value {
         "detection_from_fault_seconds": times(|found| found.from_fault),
         "outages": row.runs.len(),
         "missed": row.missed(),
-        "silent_detected_as_health": row.silent_detected(Silence::Health),
+        "silent_detected_as_health": row.silent_detected(Silence::Note),
         "silent_detected_as_failure": row.silent_detected(Silence::Failure),
     })
 }

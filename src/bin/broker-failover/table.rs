@@ -94,7 +94,8 @@ fn input(answer: &Answer<'_>) -> String {
                 format!("maintenance {endpoint}: {}", if *on { "on" } else { "off" })
             }
             Input::Halt(order) => format!("halt {}: {}", order.code(), order.text()),
-            Input::Rearm | Input::Validate | Input::Resume => verb,
+            Input::Due { endpoint, within } => format!("due {endpoint}: within {within:?}"),
+            Input::Tick | Input::Rearm | Input::Validate | Input::Resume => verb,
         },
     }
 }
@@ -114,6 +115,14 @@ fn describe(answer: &Answer<'_>) -> (Style, String, String) {
             (style, change.to.to_string(), why)
         }
         Ok(Output::Done) if answer.step.verb == Verb::Status => (PLAIN, "status".to_owned(), status(answer)),
+        Ok(Output::Heard(heard)) if heard.monitor_stopped => (CARE, "monitor stopped".to_owned(), String::new()),
+        Ok(Output::Heard(_)) => {
+            let missing: Vec<_> = answer.engine.missing().map(|id| answer.name(id)).collect();
+            match missing.join(", ") {
+                none if none.is_empty() => (PLAIN, "taken".to_owned(), String::new()),
+                names => (CARE, "missing".to_owned(), names),
+            }
+        }
         Ok(Output::Flow(_) | Output::Done) => (PLAIN, "taken".to_owned(), String::new()),
     }
 }

@@ -10,9 +10,11 @@ use sha2::{Digest, Sha256};
 
 use crate::engine::{
     DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicySettings, ResumeAfterHalt,
-    Trigger, TriggerRule,
+    Silence, Trigger, TriggerRule,
 };
 
+use super::super::clock::BootClock;
+use super::super::probes::{ProberError, Resolver, prober};
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
@@ -30,6 +32,9 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// Every value with its origin.
     pub effective: Vec<Effective>,
+    /// The control socket, as long as `[supervisor]` is sound: a supervisor can be reached although the rest of its file
+    /// is not, while it is being edited.
+    pub socket: Option<PathBuf>,
 }
 
 /// Reads and checks a file.
@@ -42,24 +47,45 @@ pub fn load(file: &Path) -> std::io::Result<Checked> {
     Ok(parse(&text, &folder))
 }
 
+/// The control socket that a file names, whatever else is wrong with the file: whoever must halt a supervisor cannot
+/// wait until its configuration is in order, or its names are looked up.
+///
+/// # Errors
+/// It cannot be read, or names no socket.
+pub fn socket(file: &Path) -> std::io::Result<PathBuf> {
+    let text = std::fs::read_to_string(file)?;
+    let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let table = read::file(&text, &keys::FILE, &mut Findings::new(&text));
+    let socket = table.table("supervisor").and_then(|supervisor| supervisor.text("socket"));
+    socket.map(|socket| folder.join(socket)).ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::InvalidData, "supervisor.socket is not to be found in it; see check")
+    })
+}
+
 /// Checks a configuration; its relative paths are relative to `folder`.
 #[must_use]
 pub fn parse(text: &str, folder: &Path) -> Checked {
     let mut findings = Findings::new(text);
     let file = read::file(text, &keys::FILE, &mut findings);
     let effective = effective::of(&file, text);
-    let mut builder = Builder { folder, findings };
+    let mut builder = Builder { folder, findings, lookups: BootClock::default() };
     let supervisor = builder.supervisor(&file);
     let groups = builder.groups(&file);
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let sound = builder.findings.errors() == 0;
+    let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
-    Checked { config, findings: builder.findings.sorted(), effective }
+    Checked { config, findings: builder.findings.sorted(), effective, socket }
 }
+
+/// How long names may be looked up in all: a start must not wait for a resolver that is down.
+pub(super) const LOOKUPS: Duration = Duration::from_secs(2);
 
 pub(super) struct Builder<'a> {
     folder: &'a Path,
     pub(super) findings: Findings<'a>,
+    /// Since when names may be looked up.
+    pub(super) lookups: BootClock,
 }
 
 impl Builder<'_> {
@@ -95,6 +121,7 @@ impl Builder<'_> {
             if name.is_empty() || !names.insert(name.clone()) {
                 self.error(table, "name", format!("{name:?} is blank or taken"), "a unique name");
             }
+            self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
         groups
@@ -144,8 +171,13 @@ impl Builder<'_> {
                 _ => table.u32("failure_threshold"),
             },
             trigger,
+            silence: match table.text("silence")? {
+                "failure" => Silence::Failure,
+                _ => Silence::Note,
+            },
             minimum_history: table.integer("minimum_history").map(|_| table.u32("minimum_history")),
             cooldown: table.duration("cooldown")?,
+            cooldown_max: table.duration("cooldown_max"),
             max_health_age: table.duration("max_health_age")?,
             failback_success_threshold: table.u32("failback_success_threshold"),
             require_fence: table.flag("require_fence"),
@@ -216,12 +248,16 @@ impl Builder<'_> {
         let explicit = table.integer("priority").is_some();
         let default = if primary { DEFAULT_PRIMARY_PRIORITY } else { DEFAULT_BACKUP_PRIORITY };
         let url = table.text("url")?.trim().to_owned();
+        let errors = self.findings.errors();
         let probes: Vec<_> = table.tables("probe").iter().filter_map(|probe| self.probe(table, probe, &url)).collect();
         if table.tables("probe").is_empty() {
             self.error(table, "probe", "no probe", "at least one");
         }
         let trigger = self.trigger(table).flatten();
-        Some(EndpointConfig {
+        for key in ["name", "region", "account", "url"] {
+            self.one_line(table, key);
+        }
+        let endpoint = EndpointConfig {
             endpoint: Endpoint {
                 name: table.text("name")?.trim().to_owned(),
                 region: table.text("region")?.trim().to_owned(),
@@ -241,7 +277,34 @@ impl Builder<'_> {
                 "account" => CancelOnDisconnect::Account,
                 _ => CancelOnDisconnect::Unknown,
             },
-        })
+        };
+        if self.findings.errors() == errors {
+            self.probers(table, &endpoint);
+        }
+        Some(endpoint)
+    }
+
+    /// Whatever a start would refuse is refused here: each probe is made once, and asks nobody.
+    fn probers(&mut self, table: &Table, endpoint: &EndpointConfig) {
+        let resolver = Resolver::default();
+        for (probe, config) in table.tables("probe").iter().zip(&endpoint.probes) {
+            match prober(endpoint, config, &resolver) {
+                Ok(_) => {}
+                Err(ProberError::Url(error)) => {
+                    self.error(table, "url", error.to_string(), "a url to connect to");
+                }
+                Err(error) => {
+                    self.findings.error(&probe.span, &probe.path, error.to_string(), "a probe that can be made");
+                }
+            }
+        }
+    }
+
+    /// What hooks, the log, metrics and people are told holds no control characters: NUL cannot even be told.
+    fn one_line(&mut self, table: &Table, key: &str) {
+        if let Some(text) = table.text(key).filter(|text| text.chars().any(char::is_control)) {
+            self.error(table, key, format!("{:?} holds control characters", redacted(text)), "a text of one line");
+        }
     }
 
     fn probe(&mut self, endpoint: &Table, table: &Table, url: &str) -> Option<ProbeConfig> {
@@ -359,6 +422,7 @@ impl Builder<'_> {
                 return None;
             }
         };
+        self.one_line(table, "proves");
         Some(Hook {
             action,
             timeout: self.positive(table, "timeout")?,
@@ -371,6 +435,10 @@ impl Builder<'_> {
     /// A program that is there: one with a slash relative to the file's folder, another one by PATH.
     fn command(&mut self, table: &Table) -> Option<Vec<String>> {
         let mut command = table.texts("command");
+        if command.iter().any(|text| text.contains('\0')) {
+            self.error(table, "command", "a NUL character", "a program and its arguments, which can hold none");
+            return None;
+        }
         let Some(program) = command.first_mut().filter(|program| !program.trim().is_empty()) else {
             self.error(table, "command", "an empty command", "a program and its arguments");
             return None;
@@ -411,10 +479,15 @@ impl Builder<'_> {
 pub(crate) fn redacted(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            match authority.rsplit_once('@') {
-                Some((_, host)) => format!("{scheme}://...@{host}{path}"),
-                None => url.to_owned(),
+            let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+            let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+            match (authority.rsplit_once('@'), rest.rsplit_once('@')) {
+                (Some((_, host)), _) => format!("{scheme}://...@{host}{path}"),
+                // No port: the beginning of a password with such a character in it.
+                (None, Some((_, host))) if !port.bytes().all(|byte| byte.is_ascii_digit() || byte == b']') => {
+                    format!("{scheme}://...@{host}")
+                }
+                (None, _) => url.to_owned(),
             }
         }
         None => url.to_owned(),

@@ -1,7 +1,7 @@
 //! Every value that is in force, with its origin.
 
 use super::build::redacted;
-use super::findings::position;
+use super::findings::Places;
 use super::read::{Table, Value};
 
 /// A value and where it comes from.
@@ -26,19 +26,19 @@ pub enum Origin {
 
 pub(super) fn of(file: &Table, text: &str) -> Vec<Effective> {
     let mut list = Vec::new();
-    collect(file, text, &mut list);
+    collect(file, &Places::new(text), &mut list);
     list
 }
 
-fn collect(table: &Table, text: &str, list: &mut Vec<Effective>) {
+fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
     for (key, entry) in table.entries() {
         let value = match &entry.value {
             Value::Table(inner) => {
-                collect(inner, text, list);
+                collect(inner, places, list);
                 continue;
             }
             Value::Tables(inner) if !inner.is_empty() => {
-                inner.iter().for_each(|one| collect(one, text, list));
+                inner.iter().for_each(|one| collect(one, places, list));
                 continue;
             }
             Value::Tables(_) => "none".to_owned(),
@@ -54,7 +54,7 @@ fn collect(table: &Table, text: &str, list: &mut Vec<Effective>) {
                 format!("{{{}}}", names.join(", "))
             }
         };
-        let origin = entry.span.as_ref().map_or(Origin::Default, |span| Origin::Line(position(text, span.start).0));
+        let origin = entry.span.as_ref().map_or(Origin::Default, |span| Origin::Line(places.line(span.start)));
         list.push(Effective { key: table.path_of(key), value, origin });
     }
 }

@@ -42,13 +42,13 @@ impl fmt::Display for Finding {
 
 /// Gathers findings against one text.
 pub(super) struct Findings<'a> {
-    text: &'a str,
+    places: Places<'a>,
     list: Vec<Finding>,
 }
 
 impl<'a> Findings<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, list: Vec::new() }
+        Self { places: Places::new(text), list: Vec::new() }
     }
 
     pub(super) fn error(
@@ -72,7 +72,7 @@ impl<'a> Findings<'a> {
     }
 
     fn add(&mut self, severity: Severity, at: &Range<usize>, key: &str, found: String, expected: String) {
-        let (line, column) = position(self.text, at.start);
+        let (line, column) = self.places.line_and_column(at.start);
         self.list.push(Finding { severity, line, column, key: key.to_owned(), found, expected });
     }
 
@@ -87,10 +87,44 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// 1-based line and column of a byte.
-pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
+/// Where the lines of a text begin, found once: a file of many endpoints has many values to place.
+pub(super) struct Places<'a> {
+    text: &'a str,
+    begins: Vec<usize>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, begins }
+    }
+
+    /// 1-based line of a byte.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        self.begins.partition_point(|begin| *begin <= offset)
+    }
+
+    /// 1-based line and column, in characters, of a byte.
+    fn line_and_column(&self, offset: usize) -> (usize, usize) {
+        let line = self.line(offset);
+        let begin = self.begins.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.text.get(begin..offset).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_is_placed_by_lines_and_characters() {
+        let places = Places::new("ä = 1\n\nb\n");
+        for (offset, place) in
+            [(0, (1, 1)), (2, (1, 2)), (6, (1, 6)), (7, (2, 1)), (8, (3, 1)), (9, (3, 2)), (10, (4, 1))]
+        {
+            assert_eq!(places.line_and_column(offset), place, "{offset}");
+        }
+        assert_eq!(Places::new("").line_and_column(0), (1, 1));
+    }
 }

@@ -130,10 +130,24 @@ static POLICY: Shape = Shape {
              the trigger needs",
         ),
         key(
+            "silence",
+            Choice(&["note", "failure"]),
+            Default("\"note\""),
+            "What a result that was due and did not come counts for, if the monitor was alive. The supervisor's own \
+             scheduler gives every slot a result, so that there it changes nothing",
+        ),
+        key(
             "cooldown",
             Duration,
             Default("\"60s\""),
             "Least time between the last switch and a failback; never delays a failover",
+        ),
+        key(
+            "cooldown_max",
+            Duration,
+            Optional,
+            "The most that the cooldown grows to: each failback inside failback_window doubles it; default: it does not \
+             grow",
         ),
         key("max_health_age", Duration, Default("\"30s\""), "Age up to which a result is evidence of health"),
         key(

@@ -1,16 +1,21 @@
 //! What is legal but dangerous.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use hyper::Uri;
 
-use super::build::Builder;
+use super::build;
 use super::read::Table;
 use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, recovery};
+use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
+use crate::supervisor::clock::BootClock;
 
-pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
     authorities(builder, table, group);
@@ -18,7 +23,7 @@ pub(super) fn group(builder: &mut Builder<'_>, table: &Table, group: &GroupConfi
     recovery::lint(builder, table, group);
 }
 
-fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let Some(policy) = table.table("policy") else { return };
     let settings = group.policy.settings();
     if !settings.require_fence {
@@ -36,9 +41,10 @@ fn policy(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     }
 }
 
-fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn endpoints(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let mut addresses: Vec<(String, SocketAddr)> = Vec::new();
-    for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
+    let all = resolved(group.endpoints.iter().map(|one| &*one.endpoint.url), builder.lookups);
+    for ((one, endpoint), found) in table.tables("endpoint").iter().zip(&group.endpoints).zip(all) {
         if !endpoint.endpoint.primary && !endpoint.explicit_priority {
             builder.warning(
                 one,
@@ -56,7 +62,7 @@ fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
             );
         }
         let name = &endpoint.endpoint.name;
-        for address in resolved(&endpoint.endpoint.url) {
+        for address in found {
             if let Some((other, _)) = addresses.iter().find(|(other, known)| *known == address && other != name) {
                 builder.warning(
                     one,
@@ -71,7 +77,7 @@ fn endpoints(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
 }
 
 /// Authorities that expire soon, with the paths that trust the same file.
-fn authorities(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn authorities(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let trusted: Vec<_> = group.endpoints.iter().map(ca_file).collect();
     for (place, (one, file)) in table.tables("endpoint").iter().zip(&trusted).enumerate() {
         let Some(file) = file else { continue };
@@ -96,7 +102,7 @@ fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
     })
 }
 
-fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+fn hooks(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     let Some(hooks) = table.table("hooks") else { return };
     let settings = group.policy.settings();
     let missing = [
@@ -124,15 +130,27 @@ fn hooks(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     }
 }
 
-/// The addresses behind a url; none if it does not resolve here and now.
-fn resolved(url: &str) -> Vec<SocketAddr> {
-    let Ok(uri) = url.parse::<Uri>() else { return Vec::new() };
+/// The addresses behind each url; none for one that does not resolve here and now. A look-up that hangs is left behind.
+fn resolved<'a>(urls: impl Iterator<Item = &'a str>, since: BootClock) -> Vec<Vec<SocketAddr>> {
+    let begun = urls.map(|url| {
+        let (host, port) = host_and_port(url)?;
+        let (found, addresses) = sync_channel(1);
+        let look = move || drop(found.send((&*host, port).to_socket_addrs().map(Iterator::collect)));
+        std::thread::Builder::new().name("look-up".to_owned()).spawn(look).ok().map(|_| addresses)
+    });
+    let begun: Vec<Option<Receiver<io::Result<Vec<SocketAddr>>>>> = begun.collect();
+    let left = || build::LOOKUPS.saturating_sub(Duration::from_nanos(since.now().as_nanos()));
+    let wait = |answer: Receiver<_>| answer.recv_timeout(left()).ok();
+    begun.into_iter().map(|answer| answer.and_then(wait).and_then(Result::ok).unwrap_or_default()).collect()
+}
+
+fn host_and_port(url: &str) -> Option<(String, u16)> {
+    let uri = url.parse::<Uri>().ok()?;
     let port = match (uri.port_u16(), uri.scheme_str()) {
         (Some(port), _) => port,
         (None, Some("https")) => 443,
         (None, Some("http")) => 80,
-        _ => return Vec::new(),
+        _ => return None,
     };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    (host, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default()
+    Some((uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port))
 }

@@ -107,7 +107,8 @@ impl Stage {
         let hooks = hooks::serve(Arc::clone(&client), Arc::clone(&book)).await.map_err(|error| cannot(&error))?;
         let text = configuration(&addresses, hooks, options.speed);
         let config = checked(&text, &folder)?;
-        let start = StartOptions { first_start: vec![NAMES[0].to_owned()], seed: options.seed, dry_run: false };
+        let start =
+            StartOptions { first_start: vec![NAMES[0].to_owned()], seed: options.seed, ..StartOptions::default() };
         let supervisor = Supervisor::start(&config, &start).await?;
         let reader = supervisor.groups.first().map(|group| group.reader.clone());
         if let Some(reader) = reader {

@@ -38,6 +38,11 @@ impl Core {
         }
     }
 
+    /// Forgets what was seen of the endpoints that `is_other` names.
+    pub(super) fn forget_certificates(&mut self, is_other: impl Fn(&str) -> bool) {
+        self.certificates.retain(|seen| !is_other(&seen.endpoint));
+    }
+
     /// For how long the certificate that an endpoint last showed is still valid.
     pub(super) fn certificate_left(&self, now: Timestamp, endpoint: &str) -> Option<Duration> {
         self.certificates.iter().find(|seen| seen.endpoint == endpoint).map(|seen| seen.left(now))

@@ -53,6 +53,8 @@ pub enum Event {
     },
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
+    /// What [`Core::reloaded`] made of this loop is on disk: it goes on as that.
+    Reloaded(Box<Core>),
     /// The journal cannot be trusted any more.
     JournalFailed {
         /// In words.
@@ -263,7 +265,7 @@ impl Plan {
 }
 
 /// The decision loop. See the [module](super).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Core {
     pub(super) config: GroupConfig,
     pub(super) engine: Engine,
@@ -275,11 +277,13 @@ pub struct Core {
     /// A dry run: no hook runs, nothing moves, nothing is changed.
     dry_run: bool,
     /// When the proof in memory stops being one.
-    proof_until: Option<Timestamp>,
+    pub(super) proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
     pub(super) left: Option<EndpointId>,
     /// Endpoints without a result since the start: nothing is evaluated before all have one.
     pub(super) awaited: Vec<EndpointId>,
+    /// Endpoints without a result since a reload made them others.
+    pub(super) unheard: Vec<EndpointId>,
     pub(super) lane: Lane,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
@@ -287,10 +291,10 @@ pub struct Core {
     held_since: Option<Timestamp>,
     /// For how long it had been held before this loop began.
     held_before: Duration,
-    last_answer: [Option<Outcome>; 2],
+    pub(super) last_answer: [Option<Outcome>; 2],
     failback_possible: bool,
-    last_evidence: Option<Timestamp>,
-    silent: bool,
+    pub(super) last_evidence: Option<Timestamp>,
+    pub(super) silent: bool,
     pub(super) journal_failed: bool,
     published: Path,
     /// The moment of the last event: what was due then was done.
@@ -311,6 +315,7 @@ impl Core {
             proof_until: None,
             left,
             awaited,
+            unheard: Vec::new(),
             lane: Lane::default(),
             certificates: Vec::new(),
             last_reason: Reason::ActiveUnknown,
@@ -385,6 +390,11 @@ impl Core {
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
             Event::Deadline => {}
+            Event::Reloaded(core) => {
+                *self = Self { undecided: Vec::new(), handled: now, ..*core };
+                // The same path may have another number now.
+                self.publish(&mut effects, None);
+            }
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
@@ -406,8 +416,9 @@ impl Core {
 
     fn observe(&mut self, now: Timestamp, observed: Observed, effects: &mut Vec<Effect>) {
         let Observed { endpoint, verdict } = observed;
-        let first = !self.awaited.is_empty();
+        let first = !(self.awaited.is_empty() && self.unheard.is_empty());
         self.awaited.retain(|id| *id != endpoint);
+        self.unheard.retain(|id| *id != endpoint);
         let result = match verdict {
             Verdict::Success(evidence) => {
                 self.see_certificate(now, endpoint, evidence.certificate_expires_in, effects);
@@ -425,14 +436,13 @@ impl Core {
             self.silent = false;
         }
         let endpoint = self.name(endpoint);
-        // An unknown endpoint was removed by a reload while its slot was under way.
         let _ = self.take(now, Input::Probe { endpoint, result }, effects);
         self.say_targets(now, first, effects);
     }
 
     /// Once every endpoint has been heard of: a backup that cannot be used is better known before it is needed.
     fn say_targets(&self, now: Timestamp, first: bool, effects: &mut Vec<Effect>) {
-        if first && self.awaited.is_empty() {
+        if first && self.awaited.is_empty() && self.unheard.is_empty() {
             note(effects, "TARGETS", self.targets_text(now));
         }
     }
@@ -626,7 +636,11 @@ impl Core {
             self.expire_hold(now, effects);
             self.give_up(now, effects);
         }
-        if self.awaited.is_empty() && !self.lane.decides() && self.memory.unknown_hooks.is_empty() {
+        if self.awaited.is_empty()
+            && !self.waits_for_reloaded(now)
+            && !self.lane.decides()
+            && self.memory.unknown_hooks.is_empty()
+        {
             if self.is_paused() {
                 self.assess(now, effects);
             } else if self.memory.failed_switches < MOST_FAILED_SWITCHES {
@@ -842,7 +856,7 @@ impl Outcome {
         match result {
             Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
             Ok(Output::Health(change)) => Self::Probed(change.to.name()),
-            Ok(Output::Flow(_) | Output::Done) => Self::Taken,
+            Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }
     }

@@ -14,7 +14,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The hook that runs, and where each stage stands.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     ticket: u64,
     running: Option<Running>,
@@ -91,6 +91,16 @@ impl Lane {
     /// The record that announces it could not be written.
     pub(super) fn never_started(&mut self, ticket: u64) {
         self.running.take_if(|running| running.ticket == ticket);
+    }
+
+    /// The fence hook that runs: its place in the list.
+    pub(super) fn running_fence(&self) -> Option<usize> {
+        self.running.as_ref().filter(|running| running.stage == Stage::Fence).map(|running| running.level)
+    }
+
+    /// Other hooks are tried from the first on, at once.
+    pub(super) fn hooks_changed(&mut self) {
+        (self.fence, self.reconcile, self.halt) = Default::default();
     }
 
     pub(super) fn restart_reconciling(&mut self) {

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::engine::{Evaluation, FenceClaim, Input, Timestamp};
 use crate::scenario::Verb;
@@ -15,6 +18,10 @@ use super::core::{Command, Entry, HALT_BEGINS, Outcome, Plan, Proof};
 use super::stages::Reached;
 use super::task::Ledger;
 
+/// How long a decision may take to be on disk. A disk that hangs is one that failed: nothing is decided meanwhile, and
+/// nobody would be told.
+const LONGEST_SYNC: Duration = Duration::from_secs(10);
+
 impl Ledger for JournalHandle {
     fn append(&self, group: &str, at: Timestamp, entry: &Entry) {
         // A journal that failed says so to the next durable append, and to whoever waits for `until_failed`.
@@ -23,7 +30,8 @@ impl Ledger for JournalHandle {
 
     async fn append_durable(&self, group: &str, at: Timestamp, entry: &Entry) -> Result<(), String> {
         let record = Record::of(&Arc::from(group), at, entry.to_body());
-        Self::append_durable(self, record).await.map(|_| ()).map_err(|error| error.to_string())
+        let appended = timeout(LONGEST_SYNC, Self::append_durable(self, record)).await;
+        appended.unwrap_or_else(|_| Err(self.stalled(LONGEST_SYNC))).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 

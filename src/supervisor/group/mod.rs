@@ -10,6 +10,7 @@ mod ledger;
 mod persist;
 #[cfg(test)]
 mod properties;
+mod reload;
 mod stages;
 mod status;
 pub mod task;
@@ -17,7 +18,8 @@ pub mod task;
 mod tests;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
-pub(super) use persist::plain;
 pub use persist::{DriverState, first_start};
+pub(super) use persist::{adapted, plain};
+pub use reload::Reloaded;
 pub use stages::Reached;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

@@ -78,6 +78,22 @@ pub(in crate::supervisor) fn plain(one: &EndpointConfig) -> Endpoint {
     Endpoint { url: redacted(&one.endpoint.url), ..one.endpoint.clone() }
 }
 
+/// The snapshot with the endpoints that are configured now. Maintenance stays with the name; switches between endpoints
+/// that are gone are dropped from the history. An active endpoint that is gone makes the restore fail.
+pub(in crate::supervisor) fn adapted(group: &GroupConfig, snapshot: Snapshot) -> Snapshot {
+    let maintenance = |name: &str| snapshot.endpoints.iter().any(|one| one.endpoint.name == name && one.maintenance);
+    let configured = |name: &str| group.endpoints.iter().any(|one| one.endpoint.name == name);
+    let endpoints = group
+        .endpoints
+        .iter()
+        .map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: maintenance(&one.endpoint.name) })
+        .collect();
+    let (history, gone): (Vec<_>, Vec<_>) =
+        snapshot.history.into_iter().partition(|switch| configured(&switch.from) && configured(&switch.to));
+    let dropped = u64::try_from(gone.len()).unwrap_or(u64::MAX);
+    Snapshot { endpoints, history, history_dropped: snapshot.history_dropped.saturating_add(dropped), ..snapshot }
+}
+
 /// The engine of a group that has no journal yet: `endpoint` carries flow, and orders in flight must be reconciled
 /// before anything else, since a lost state folder must not open a second path.
 ///

@@ -18,12 +18,13 @@ use crate::engine::{
 use crate::scenario::Verb;
 use crate::supervisor::config::{FailbackMode, GroupConfig};
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::{Follow, StageRecord, SwitchStage, flow_text};
+use crate::supervisor::journal::{Body, Follow, StageRecord, SwitchStage, awake, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
+use crate::supervisor::reload::of_group;
 
 use super::core::Plan;
 use super::tests::{config, hook};
-use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome};
+use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Reloaded, adapted};
 
 const SECOND: u64 = 1_000_000_000;
 const NAMES: [&str; 3] = ["east", "west", "north"];
@@ -129,6 +130,103 @@ enum Step {
     Maintenance(usize, bool),
     ConfirmFence(Which),
     ConfirmReconciled(Which),
+    Reload(Edit),
+}
+
+/// What differs in the file that is read again.
+#[derive(Clone, Copy, Debug)]
+enum Edit {
+    /// An endpoint is asked otherwise.
+    Probes(usize),
+    /// An endpoint has another address.
+    Address(usize),
+    /// An endpoint goes, or comes back.
+    Presence(usize),
+    Priority(usize),
+    Order,
+    Pace,
+    Threshold,
+    RequireFence,
+    /// So many fence hooks, and whether what they prove holds for a time only.
+    Fences(usize, bool),
+    Switches(usize),
+    Reconcile(usize),
+    Halts(usize),
+    Failback,
+}
+
+fn edits() -> impl Strategy<Value = Edit> {
+    let levels = || 0..3_usize;
+    prop_oneof![
+        levels().prop_map(Edit::Probes),
+        levels().prop_map(Edit::Address),
+        levels().prop_map(Edit::Presence),
+        levels().prop_map(Edit::Priority),
+        Just(Edit::Order),
+        Just(Edit::Pace),
+        Just(Edit::Threshold),
+        Just(Edit::RequireFence),
+        (levels(), any::<bool>()).prop_map(|(levels, holds)| Edit::Fences(levels, holds)),
+        levels().prop_map(Edit::Switches),
+        (0..2_usize).prop_map(Edit::Reconcile),
+        levels().prop_map(Edit::Halts),
+        Just(Edit::Failback),
+    ]
+}
+
+impl Edit {
+    /// The file after the edit; `all` has every endpoint.
+    fn applied(self, config: &GroupConfig, all: &GroupConfig) -> GroupConfig {
+        let mut config = config.clone();
+        let settings = config.policy.settings().clone();
+        let place =
+            |name: &str, config: &GroupConfig| config.endpoints.iter().position(|one| one.endpoint.name == name);
+        let hooks = |levels: usize| hook(true).into_iter().cycle().take(levels).collect::<Vec<_>>();
+        match self {
+            Self::Probes(index) | Self::Address(index) | Self::Priority(index) => {
+                let Some(place) = place(NAMES[index], &config) else { return config };
+                let one = &mut config.endpoints[place];
+                match self {
+                    Self::Probes(_) => {
+                        let slow = &mut one.probes[0].slow_after;
+                        *slow = if slow.is_some() { None } else { Some(Duration::from_millis(100)) };
+                    }
+                    Self::Address(_) => one.endpoint.url.push('0'),
+                    _ => one.endpoint.priority = 30 - one.endpoint.priority,
+                }
+            }
+            Self::Presence(index) => match place(NAMES[index], &config) {
+                Some(place) => drop(config.endpoints.remove(place)),
+                None => config.endpoints.push(all.endpoints[index].clone()),
+            },
+            Self::Order => config.endpoints.reverse(),
+            Self::Pace => config.probing.interval += Duration::from_secs(1),
+            Self::Threshold => {
+                let failure_threshold = 5 - settings.failure_threshold;
+                config.policy = Policy::new(PolicySettings { failure_threshold, ..settings }).unwrap();
+            }
+            Self::RequireFence => {
+                let require_fence = !settings.require_fence;
+                config.policy = Policy::new(PolicySettings { require_fence, ..settings }).unwrap();
+            }
+            Self::Fences(levels, holds) => {
+                config.hooks.fence = hooks(levels);
+                if holds {
+                    config.hooks.fence.iter_mut().for_each(|hook| hook.holds = Some(Duration::from_secs(3)));
+                }
+            }
+            Self::Switches(levels) => config.hooks.switch = hooks(levels),
+            Self::Reconcile(levels) => config.hooks.reconcile = hooks(levels),
+            Self::Halts(levels) => config.hooks.halt = hooks(levels),
+            Self::Failback => {
+                config.failback = match config.failback {
+                    FailbackMode::Automatic => FailbackMode::Manual,
+                    FailbackMode::Manual => FailbackMode::Automatic,
+                };
+            }
+        }
+        config
+    }
 }
 
 /// What goes wrong while the effects of a step are carried out.
@@ -168,6 +266,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, Trouble)>> {
         1 => (0..3_usize, any::<bool>()).prop_map(|(endpoint, on)| Step::Maintenance(endpoint, on)),
         3 => which().prop_map(Step::ConfirmFence),
         3 => which().prop_map(Step::ConfirmReconciled),
+        6 => edits().prop_map(Step::Reload),
     ];
     let trouble = prop_oneof![
         60 => Just(Trouble::None),
@@ -187,6 +286,8 @@ struct Disk {
     fenced: BTreeMap<u64, u32>,
     /// The kind of the switch to each epoch.
     kinds: BTreeMap<u64, SwitchKind>,
+    /// Epochs that were left while no fence was required.
+    unfenced: BTreeSet<u64>,
     last: Option<Entry>,
 }
 
@@ -266,6 +367,9 @@ impl Disk {
                 prop_assert_eq!((decision.outcome.name(), decision.reason.code()), (*outcome, *reason));
                 if let FailoverOutcome::Switched(event) = decision.outcome {
                     self.kinds.insert(event.epoch.get(), event.kind);
+                    if !self.engine.policy().settings().require_fence {
+                        self.unfenced.insert(event.epoch.get() - 1);
+                    }
                 }
             }
             (Ok(Output::Health(change)), Outcome::Probed(state)) => prop_assert_eq!(change.to.name(), *state),
@@ -279,6 +383,8 @@ impl Disk {
 
 struct World {
     config: GroupConfig,
+    /// The configuration of the first start: with every endpoint.
+    first: GroupConfig,
     core: Core,
     now: u64,
     /// Everything that was written.
@@ -300,10 +406,18 @@ impl World {
         }
         let memory = DriverState::new();
         let core = Core::new(config.clone(), engine.clone(), memory.clone(), Timestamp::ZERO);
-        let disk =
-            Disk { engine, memory, at: Timestamp::ZERO, fenced: BTreeMap::new(), kinds: BTreeMap::new(), last: None };
+        let disk = Disk {
+            engine,
+            memory,
+            at: Timestamp::ZERO,
+            fenced: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            unfenced: BTreeSet::new(),
+            last: None,
+        };
         Self {
             published: flow_text(core.engine()),
+            first: config.clone(),
             config,
             core,
             now: 0,
@@ -415,7 +529,7 @@ impl World {
             prop_assert!(!disk.engine.is_spent());
             let kind = disk.kinds.get(&request.epoch);
             let fenced = disk.fenced.contains_key(&(request.epoch - 1));
-            let needs = self.config.policy.settings().require_fence && kind != Some(&SwitchKind::Rearm);
+            let needs = !disk.unfenced.contains(&(request.epoch - 1)) && kind != Some(&SwitchKind::Rearm);
             prop_assert!(fenced || !needs, "epoch {} was not fenced", request.epoch - 1);
         }
         if request.stage == Stage::Fence {
@@ -504,7 +618,7 @@ impl World {
         if let Some((stage, _)) = disk.memory.running {
             self.saw(format!("crash in a {stage:?} hook"));
         }
-        let snapshot = disk.engine.snapshot(disk.at);
+        let snapshot = adapted(&self.config, disk.engine.snapshot(disk.at));
         self.now = 1;
         let engine = Engine::restore(self.config.policy.clone(), snapshot, self.now(), RestartKind::Monitor);
         let engine = engine.map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -556,7 +670,8 @@ impl World {
             1 => Verdict::PathFault { fault: Fault::Refused, text: "refused".to_owned() },
             _ => Verdict::NoEvidence { cause: NoEvidence::Throttled, text: "429".to_owned(), retry_after: None },
         };
-        let endpoint = self.core.engine().id(NAMES[index]).unwrap();
+        // Who is not in the file is not asked.
+        let Ok(endpoint) = self.core.engine().id(NAMES[index]) else { return self.event(Event::Deadline, trouble) };
         self.event(Event::Slot(Observed { endpoint, verdict }), trouble)
     }
 
@@ -641,7 +756,75 @@ impl World {
                 prop_assert!(!(matches!(which, Which::Before) && matches!(self.reply, Some(Ok(_)))));
                 Ok(())
             }
+            Step::Reload(edit) => self.reload(*edit, trouble),
         }
+    }
+
+    fn reload(&mut self, edit: Edit, trouble: Trouble) -> Result<(), TestCaseError> {
+        let new = edit.applied(&self.config, &self.first);
+        let primary = |config: &GroupConfig| config.endpoints.iter().any(|one| one.endpoint.primary);
+        // What a file is refused for whatever the state.
+        if !primary(&new) || new.endpoints.len() < 2 {
+            return Ok(());
+        }
+        let Some(change) = of_group(&self.config, &new) else { return Ok(()) };
+        let (before, memory) = (self.core.engine().clone(), self.core.state().clone());
+        let Reloaded { core, records, .. } = match self.core.reloaded(self.now(), &change, "hash") {
+            Ok(reloaded) => reloaded,
+            Err(why) => {
+                self.saw(format!("reload refused: {}", why.split(' ').next().unwrap_or_default()));
+                return Ok(());
+            }
+        };
+        match trouble {
+            // It dies before anything is written: the file may be the old one again.
+            Trouble::Crash { before: 0..4, loses } => return self.crash(loses),
+            // The journal cannot record it, so it does not happen.
+            Trouble::Journal { .. } if !self.journal_failed => {
+                self.journal_failed = true;
+                let event = Event::JournalFailed { text: "no space left".to_owned(), undone: Vec::new() };
+                for effect in self.core.handle(self.now(), event) {
+                    self.effect(&effect)?;
+                }
+                prop_assert_eq!(self.core.config(), &self.config);
+                return self.check(before.order_flow(), false);
+            }
+            _ => {}
+        }
+        for record in records {
+            match record {
+                Body::Config(_) => {}
+                Body::Snapshot(checkpoint) => {
+                    let engine = awake(&new.policy, &checkpoint.snapshot, &checkpoint.health, self.now());
+                    self.written.engine = engine.map_err(|error| TestCaseError::fail(error.to_string()))?;
+                    self.written.memory.load(checkpoint.driver.as_ref().unwrap()).unwrap();
+                    self.written.at = self.now();
+                }
+                other => prop_assert!(false, "a reload records {other:?}"),
+            }
+        }
+        self.durable = self.written.clone();
+        self.config = new;
+        self.saw(format!("reload in {}", flow_text(&before).split(['#']).next().unwrap_or_default()));
+        if let Some((_, request)) = &self.running {
+            self.saw(format!("reload in a {:?} hook", request.stage));
+        }
+        if let Trouble::Crash { loses, .. } = trouble {
+            return self.crash(loses);
+        }
+        let path = |engine: &Engine| {
+            (engine.active().and_then(|id| engine.endpoint(id)).map(|one| one.name.clone()), engine.epoch())
+        };
+        prop_assert_eq!(path(core.engine()), path(&before), "the reload itself switched");
+        prop_assert_eq!(flow_text(core.engine()), flow_text(&before), "the reload itself changed order flow");
+        prop_assert_eq!(core.engine().is_spent(), before.is_spent());
+        prop_assert!(core.state().carried || !memory.carried);
+        for (id, endpoint) in core.engine().endpoints() {
+            let known = before.id(&endpoint.name).ok().filter(|_| !change.unknown.contains(&endpoint.name));
+            let expected = known.and_then(|id| before.health(id)).cloned().unwrap_or_default();
+            prop_assert_eq!(core.engine().health(id), Some(&expected));
+        }
+        self.event(Event::Reloaded(core), Trouble::None)
     }
 
     fn late_hook(&mut self, ticket: u64) -> Result<(), TestCaseError> {
@@ -773,6 +956,18 @@ fn in_every_sequence_of_events_crashes_and_failures() {
         "crash in a Halt hook",
         "journal fails",
         "journal fails, hook runs",
+        "reload in OPEN east ",
+        "reload in HOLD SWITCHING",
+        "reload in HOLD RECONCILING",
+        "reload in HALT NO_TARGET_AVAILABLE",
+        "reload in a Fence hook",
+        "reload in a Switch hook",
+        "reload in a Reconcile hook",
+        "reload in a Halt hook",
+        "reload refused: the",
+        "reload refused: require_fence",
+        "reload refused: there",
+        "reload refused: fence",
     ];
     let seen = seen.borrow();
     let missed: Vec<_> = places.iter().filter(|place| !seen.contains(**place)).collect();

@@ -135,6 +135,9 @@ impl GroupStatus {
 
 /// What only a person can do now.
 fn waits_for(core: &Core, status: &GroupStatus, now: Timestamp) -> Option<String> {
+    if core.journal_failed {
+        return Some("repair the journal and restart".to_owned());
+    }
     let hooks = &core.config().hooks;
     if let Some((stage, epoch)) = core.state().unknown_hooks.first() {
         return Some(format!(

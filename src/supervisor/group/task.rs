@@ -4,18 +4,20 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
-use crate::engine::{Epoch, Input, ProbeResult, Reason, Timestamp};
+use crate::engine::{EndpointId, Epoch, Input, ProbeResult, Reason, Timestamp};
 use crate::manager::Clock;
 use crate::path::{self, Path, PathPublisher, PathReader};
 use crate::scenario::Verb;
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
-use super::super::journal::{Peer, StageRecord, flow_text};
+use super::super::journal::{Body, Peer, StageRecord, flow_text};
+use super::super::reload::GroupChange;
+use super::super::scheduler::SlotResult;
 use super::status::GroupStatus;
-use super::{Command, Core, Effect, Entry, Event, Outcome};
+use super::{Command, Core, Effect, Entry, Event, Observed, Outcome, Reloaded};
 
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;
@@ -34,11 +36,53 @@ pub trait Ledger: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
+/// An endpoint that the scheduler asks, and by what its results are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// Its name.
+    pub name: String,
+    /// What the scheduler knows it by, for as long as the group has it.
+    pub key: EndpointId,
+    /// Which watch of it: a result of another one is of an older configuration.
+    pub run: u64,
+}
+
+/// A reload, as one of the groups that it changes meets it: the group says what it finds, and then waits, so that
+/// nothing happens between that and the change.
+#[derive(Debug)]
+pub struct Offer {
+    /// What would change.
+    pub change: GroupChange,
+    /// Hash of the new file.
+    pub hash: String,
+    /// Where it says what must be recorded first, or why it refuses.
+    pub found: oneshot::Sender<Result<Found, String>>,
+    /// What is asked from then on, once that is on disk. Dropped: nothing changes.
+    pub go: oneshot::Receiver<Vec<Watched>>,
+}
+
+/// What a group says of a reload that it does not refuse.
+#[derive(Debug)]
+pub struct Found {
+    /// When that was.
+    pub at: Timestamp,
+    /// What must be on disk before the group changes.
+    pub records: Vec<Body>,
+    /// What becomes of what is under way, in words.
+    pub words: Vec<String>,
+}
+
 /// What a group is sent.
 #[derive(Debug)]
 pub enum Message {
     /// Something happened.
     Event(Event),
+    /// A slot came to its one result.
+    Slot(SlotResult),
+    /// These are asked from now on.
+    Watching(Vec<Watched>),
+    /// The configuration is to change.
+    Reload(Box<Offer>),
     /// A person asked for something and waits for the answer.
     Ask {
         /// What is wanted.
@@ -94,6 +138,21 @@ impl GroupHandle {
     }
 }
 
+/// Resolves, with its name, when the loop of one of `groups` has ended; never if there are none.
+pub async fn until_one_ends(groups: &[GroupHandle]) -> String {
+    let mut loops = tokio::task::JoinSet::new();
+    for GroupHandle { name, inbox, .. } in groups.iter().cloned() {
+        loops.spawn(async move {
+            inbox.closed().await;
+            name
+        });
+    }
+    match loops.join_next().await {
+        Some(Ok(name)) => name,
+        Some(Err(_)) | None => std::future::pending().await,
+    }
+}
+
 /// Starts a group on the present runtime.
 pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle {
     let (inbox, messages) = mpsc::channel(INBOX);
@@ -110,6 +169,7 @@ pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle 
         running: HashMap::new(),
         journal_failed: false,
         group: name.clone(),
+        watched: Vec::new(),
         states: HashMap::new(),
     };
     tokio::spawn(task.run(messages, ends));
@@ -126,6 +186,7 @@ struct Task<L> {
     running: HashMap<u64, Option<oneshot::Sender<()>>>,
     journal_failed: bool,
     group: String,
+    watched: Vec<Watched>,
     /// The state that was last logged, by endpoint.
     states: HashMap<String, &'static str>,
 }
@@ -142,6 +203,9 @@ impl<L: Ledger> Task<L> {
                 }
                 message = messages.recv() => match message {
                     Some(Message::Event(event)) => self.step(event, None).await,
+                    Some(Message::Slot(slot)) => self.slot(slot).await,
+                    Some(Message::Watching(watched)) => self.watched = watched,
+                    Some(Message::Reload(offer)) => self.reload(*offer).await,
                     Some(Message::Ask { command, caller, answer }) => {
                         self.step(Event::Command { command, caller }, Some(answer)).await;
                     }
@@ -157,6 +221,40 @@ impl<L: Ledger> Task<L> {
                 },
                 () = sleep(wait) => self.step(Event::Deadline, None).await,
             }
+        }
+    }
+
+    async fn slot(&mut self, slot: SlotResult) {
+        let SlotResult { endpoint: key, run, verdict, .. } = slot;
+        let asked = self.watched.iter().find(|one| one.key == key && one.run == run);
+        match asked.map(|one| (one, self.core.engine().id(&one.name))) {
+            Some((_, Ok(endpoint))) => self.step(Event::Slot(Observed { endpoint, verdict }), None).await,
+            Some((one, Err(error))) => error!(group = self.group, endpoint = one.name, %error, "a result is lost"),
+            None => debug!(group = self.group, run, "a result of an older configuration is dropped"),
+        }
+    }
+
+    /// Says what it finds, and changes if it is told to. Whoever asks bounds the time until then.
+    async fn reload(&mut self, offer: Offer) {
+        let Offer { change, hash, found, go } = offer;
+        let at = self.clock.now();
+        let is_kept = |name: &str, watched: &[Watched]| {
+            !change.unknown.contains(name) && watched.iter().any(|one| one.name == name)
+        };
+        let reloaded = match self.core.reloaded(at, &change, &hash) {
+            Ok(Reloaded { core, records, words }) => {
+                if found.send(Ok(Found { at, records, words })).is_err() {
+                    return;
+                }
+                core
+            }
+            // Whoever asks may have given up.
+            Err(why) => return drop(found.send(Err(why))),
+        };
+        if let Ok(watched) = go.await {
+            self.states.retain(|name, _| is_kept(name, &watched));
+            self.watched = watched;
+            self.step(Event::Reloaded(reloaded), None).await;
         }
     }
 

@@ -1,8 +1,11 @@
 //! The staged switch, event by event.
 
+mod reload;
+
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
+use crate::supervisor::clock::BootClock;
 use crate::supervisor::config::{
     CancelOnDisconnect, EndpointConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks, ProbeConfig, ProbeKind,
     Probing, Require,
@@ -11,6 +14,7 @@ use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCou
 use crate::supervisor::journal::{Follow, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 
+use super::task::{self, Ledger, Message};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
 
 const SECOND: u64 = 1_000_000_000;
@@ -724,4 +728,36 @@ fn folding_the_records_gives_the_state_that_was_lost() {
     let mut folded = DriverState::new();
     world.records.iter().for_each(|entry| folded.fold(&entry.to_body()));
     assert_eq!((folded.running, folded.carried, folded.plan), (None, true, None));
+}
+
+/// A fault of ours, in the middle of a loop.
+#[derive(Clone)]
+struct Panics;
+
+impl Ledger for Panics {
+    fn append(&self, _: &str, _: Timestamp, _: &Entry) {
+        panic!("a fault of the test");
+    }
+
+    async fn append_durable(&self, _: &str, _: Timestamp, _: &Entry) -> Result<(), String> {
+        panic!("a fault of the test");
+    }
+}
+
+#[tokio::test]
+async fn a_loop_that_ends_by_a_fault_of_its_own_is_noticed() {
+    let start = |name: &str| {
+        let config = config(|config| {
+            name.clone_into(&mut config.name);
+            config.hooks = Hooks::default();
+        });
+        let engine = first_start(&config, "east", Timestamp::ZERO).unwrap();
+        task::start(Core::new(config, engine, DriverState::new(), Timestamp::ZERO), Panics, BootClock::default())
+    };
+    let groups = [start("lives"), start("breaks")];
+    let command = Command::Pause;
+    let (answer, _answered) = tokio::sync::oneshot::channel();
+    groups[1].inbox.send(Message::Ask { command, caller: None, answer }).await.unwrap();
+    assert_eq!(task::until_one_ends(&groups).await, "breaks");
+    assert!(groups[0].status().await.is_some());
 }

@@ -1,17 +1,24 @@
 //! A hook as a program: argv without a shell, its own process group, killed as a whole.
 
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::super::aside::aside;
 use super::{Ended, HookRequest, HookResult, LONGEST_OUTPUT};
 
 /// How long output is still read after the program's exit.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// For the programs that are being loaded: behind this many that hang, none is begun.
+static LOADING: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(64)));
 
 pub(super) async fn run(
     argv: &[String],
@@ -25,9 +32,20 @@ pub(super) async fn run(
     let mut command = Command::new(program);
     command.args(arguments).envs(environment(request)).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return Ended::of(HookResult::Unreachable(format!("{program}: {error}"))),
+    let mut abandoned = pin!(abandoned);
+    // Starting a program blocks until it is loaded, which a hung file system can hold up; so it is done aside.
+    let starting = aside(&LOADING, move || command.spawn().map(|child| Started(Some(child))));
+    let started = tokio::select! {
+        started = timeout_at(deadline, starting) => started,
+        () = &mut abandoned => return Ended::of(HookResult::Abandoned),
+    };
+    let mut child = match started.map(|started| started.and_then(|started| started)) {
+        Err(_) => return Ended::of(HookResult::Timeout),
+        Ok(Err(error)) => return Ended::of(HookResult::Unreachable(format!("start {program}: {error}"))),
+        Ok(Ok(mut started)) => match started.0.take() {
+            Some(child) => child,
+            None => return Ended::of(HookResult::Unreachable(format!("start {program}: it is gone"))),
+        },
     };
     let group = Group::of(&child);
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -37,7 +55,7 @@ pub(super) async fn run(
         let ended = exit(&mut child, reading);
         tokio::select! {
             ended = timeout_at(deadline, ended) => ended.unwrap_or(HookResult::Timeout),
-            () = abandoned => HookResult::Abandoned,
+            () = &mut abandoned => HookResult::Abandoned,
         }
     };
     if matches!(ended, HookResult::Timeout | HookResult::Abandoned) {
@@ -45,7 +63,10 @@ pub(super) async fn run(
         // number cannot belong to anybody else.
         group.kill();
     }
-    // Standard error first, so that an answer stays on the last line.
+    // Standard error first, so that an answer stays on the last line; a line of its own, whatever stands before it.
+    if !err.is_empty() && !err.ends_with(b"\n") {
+        err.push(b'\n');
+    }
     err.append(&mut out);
     Ended { result: ended, output: err }
 }
@@ -98,6 +119,17 @@ async fn keep(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
         kept.extend_from_slice(piece.get(..read).unwrap_or_default());
         if kept.len() > LONGEST_OUTPUT {
             kept.drain(..kept.len() - LONGEST_OUTPUT);
+        }
+    }
+}
+
+/// A program that was just started. Dropped with it inside, nobody wants it any more: it is killed.
+struct Started(Option<Child>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &self.0 {
+            Group::of(child).kill();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A hook as a POST of a JSON body, on a fresh connection.
 
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Uri, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -20,7 +20,9 @@ async fn answer(url: &str, request: &HookRequest) -> Result<(u16, Vec<u8>), Stri
     let uri: Uri = url.parse().map_err(|error| format!("the webhook's url: {error}"))?;
     let host = uri.host().ok_or("the webhook's url has no host")?;
     let port = uri.port_u16().unwrap_or(80);
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| format!("connect: {error}"))?;
+    // An IPv6 address stands in brackets in a url, and nowhere else.
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let stream = TcpStream::connect((address, port)).await.map_err(|error| format!("connect: {error}"))?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let body = serde_json::to_vec(request).map_err(|error| error.to_string())?;
@@ -33,9 +35,8 @@ async fn answer(url: &str, request: &HookRequest) -> Result<(u16, Vec<u8>), Stri
     let exchange = async {
         let response = sender.send_request(post).await.map_err(|error| error.to_string())?;
         let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), LONGEST_OUTPUT).collect().await;
-        let body = body.map_err(|error| format!("the answer's body: {error}"))?.to_bytes();
-        Ok((status, body.to_vec()))
+        let body = end_of(response.into_body()).await;
+        Ok((status, body.map_err(|error| format!("the answer's body: {error}"))?))
     };
     // The connection makes progress only while it is polled. Once it has ended, the exchange knows how it went.
     let mut exchange = std::pin::pin!(exchange);
@@ -43,4 +44,17 @@ async fn answer(url: &str, request: &HookRequest) -> Result<(u16, Vec<u8>), Stri
         done = &mut exchange => done,
         _ = connection => exchange.await,
     }
+}
+
+/// The end of the body, as of a program's output: the answer stands on its last line. All of it is read, since what does
+/// not come to its end is no answer.
+async fn end_of(mut body: Incoming) -> hyper::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Some(piece) = frame?.data_ref() {
+            kept.extend_from_slice(piece);
+            kept.drain(..kept.len().saturating_sub(LONGEST_OUTPUT));
+        }
+    }
+    Ok(kept)
 }

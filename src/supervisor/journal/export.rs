@@ -176,8 +176,10 @@ impl Walk<'_> {
         if in_head && self.clock.is_some() {
             return Ok(());
         }
-        // The same configuration and the same state: a scenario says so by a restart of the monitor.
-        let goes_on = left.filter(|_| self.config == group.config.line).and_then(|(left, ran_on)| {
+        // The same configuration and the same state: a scenario says so by a restart of the monitor. It cannot say that
+        // a reload leaves some health as it was.
+        let keeps_health = matches!(&record.body, Body::Snapshot(checkpoint) if !checkpoint.health.is_empty());
+        let goes_on = left.filter(|_| self.config == group.config.line && !keeps_health).and_then(|(left, ran_on)| {
             let age = aged_by(&left, &group.snapshot(), failback_window(group.policy()))?;
             Some((age, ran_on))
         });

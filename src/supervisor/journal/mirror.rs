@@ -363,9 +363,13 @@ impl Group {
         match body {
             Body::Config(config) => self.reconfigure(config)?,
             Body::Snapshot(checkpoint) => {
-                let engine =
-                    Engine::restore(self.policy.clone(), checkpoint.snapshot.clone(), at, RestartKind::Monitor);
-                self.state = State::Live(Box::new(engine.map_err(|error| error.to_string())?));
+                let Checkpoint { snapshot, health, .. } = &**checkpoint;
+                let engine = awake(&self.policy, snapshot, health, at).map_err(|error| error.to_string())?;
+                self.state = State::Live(Box::new(engine));
+                if self.at > Timestamp::ZERO {
+                    // A reload: the run goes on, and time with it.
+                    self.at = self.at.max(at);
+                }
                 self.go_on_from(at);
                 if let Some(saved) = &checkpoint.driver {
                     self.driver.load(saved)?;
@@ -519,11 +523,17 @@ fn count_limit(engine: &Engine, id: EndpointId) -> u32 {
     least.max(engine.trigger(id).needs()).max(settings.minimum_history.unwrap_or(0))
 }
 
-/// Health of each endpoint that was probed, in order of registration.
+/// Health of each endpoint that was probed, in order of registration, as far as it decides anything.
 pub(super) fn health(engine: &Engine) -> Vec<HealthRecord> {
+    counted_health(engine, 0)
+}
+
+/// Health of each endpoint that was probed, in order of registration, with counts up to `most`, or as far as they decide
+/// anything if that is further.
+pub(in crate::supervisor) fn counted_health(engine: &Engine, most: u32) -> Vec<HealthRecord> {
     let of = |(id, endpoint): (_, &crate::engine::Endpoint)| {
         let health = engine.health(id)?;
-        let limit = count_limit(engine, id);
+        let limit = count_limit(engine, id).max(most);
         Some(HealthRecord {
             endpoint: endpoint.name.clone(),
             failures: health.consecutive_failures().min(limit),
@@ -544,7 +554,7 @@ pub(super) fn health(engine: &Engine) -> Vec<HealthRecord> {
 
 /// Why the head of a segment is no state of an engine.
 #[derive(Debug)]
-pub(super) enum Unfit {
+pub(in crate::supervisor) enum Unfit {
     Restore(RestoreError),
     Health(String),
 }
@@ -559,7 +569,7 @@ impl fmt::Display for Unfit {
 }
 
 /// The engine that had this snapshot and this health at `at`: the probes that made the health are repeated.
-pub(super) fn awake(
+pub(in crate::supervisor) fn awake(
     policy: &Policy,
     snapshot: &Snapshot,
     health: &[HealthRecord],

@@ -71,6 +71,7 @@ use thiserror::Error;
 
 pub use export::{Exported, export};
 pub use mirror::{Follow, MakeFollow, follow_nothing};
+pub(super) use mirror::{awake, counted_health};
 pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Torn, for_each, recover, verify};
 pub use record::{
     AgedHold, AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof,

@@ -93,7 +93,8 @@ pub enum Body {
     /// by a `snapshot` unless the line is the same and the group is running.
     Config(ConfigRecord),
     /// `snapshot`: the state of a group. Appended by the caller: the group's engine is this, from now on (after a
-    /// start, or after a reload). At the head of a segment, written by the journal itself: everything about the group.
+    /// start, or after a reload, which leaves the health of some endpoints as it was and says so). At the head of a
+    /// segment, written by the journal itself: everything about the group.
     Snapshot(Box<Checkpoint>),
     /// `input`: what a group's engine was told or asked, as the line of a scenario, and what it answered.
     Input {
@@ -215,7 +216,7 @@ impl Checkpoint {
     }
 }
 
-/// Health of an endpoint, as far as it decides anything: counts stop at what the policy asks for.
+/// Health of an endpoint. At the head of a segment counts stop at what the policy asks for: more decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HealthRecord {
@@ -531,7 +532,7 @@ impl Answer {
         match result {
             Ok(Output::Health(change)) => Self::short(change.to.name(), None),
             Ok(Output::Decision(decision)) => Self::short(decision.outcome.name(), Some(decision.reason.code())),
-            Ok(Output::Flow(_) | Output::Done) => Self::short(Self::TAKEN, None),
+            Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::short(Self::TAKEN, None),
             Err(error) => Self::short(Self::REFUSED, Some(error.code())),
         }
     }

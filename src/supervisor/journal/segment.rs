@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
@@ -37,7 +38,9 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(folder)?;
+    fs::create_dir_all(folder).map_err(|error| {
+        io::Error::new(error.kind(), format!("the journal's folder is not there and cannot be made: {error}"))
+    })?;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
 }
@@ -127,7 +130,12 @@ impl SegmentFile for File {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+        self.sync_data()?;
+        // What is on disk without a name is gone with this process.
+        if self.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed while it was written"));
+        }
+        Ok(())
     }
 
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {

@@ -468,6 +468,14 @@ impl JournalHandle {
         }
     }
 
+    /// Takes storage for failed: it has not answered for `long`. What it holds beyond the last durable record is unknown.
+    pub fn stalled(&self, long: Duration) -> JournalFailed {
+        let error = format!("no answer within {long:?}");
+        let why = JournalFailed::Storage { action: "sync", file: "its folder".to_owned(), error, full: false };
+        self.shared.close(&why);
+        self.failed().unwrap_or(why)
+    }
+
     /// How many records wait to be written.
     #[must_use]
     pub fn backlog(&self) -> usize {

@@ -3,19 +3,21 @@
 //! It runs without a shell, in a process group of its own, and the whole group is killed when the program has ended or
 //! the probe is given up, so that nothing is left behind slot by slot. Of its output only the end is kept.
 
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::tcp::left;
 use super::{Evidence, Fault, NoEvidence, ProbeFuture, Prober, Verdict, fault, redact};
 use crate::engine::Endpoint;
+use crate::supervisor::aside::aside;
 use crate::supervisor::config::ExecConfig;
 
 /// Of each output, the end that is kept, in bytes.
@@ -32,6 +34,8 @@ pub(super) struct ExecProbe {
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
     competing_session_exit: Option<u8>,
+    /// For one program that is being loaded: behind one that hangs, none is begun.
+    loading: Arc<Semaphore>,
 }
 
 impl ExecProbe {
@@ -48,6 +52,7 @@ impl ExecProbe {
             arguments: arguments.to_vec(),
             environment,
             competing_session_exit: config.competing_session_exit,
+            loading: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -91,10 +96,8 @@ impl ExecProbe {
         command.env("BROKER_FAILOVER_TIMEOUT_MS", left(deadline).as_millis().to_string());
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = tokio::task::spawn_blocking(move || command.spawn().map(Running::new)).await;
-        started
-            .unwrap_or_else(|error| Err(io::Error::other(error)))
-            .map_err(|error| fault::of_spawn(&self.program, &error))
+        let started = aside(&self.loading, move || command.spawn().map(Running::new)).await;
+        started.and_then(|started| started).map_err(|error| fault::of_spawn(&self.program, &error))
     }
 }
 

@@ -181,17 +181,28 @@ impl Verdict {
     /// A fault of the path.
     #[must_use]
     pub fn fault(fault: Fault, text: impl Into<String>) -> Self {
-        Self::PathFault { fault, text: text.into() }
+        Self::PathFault { fault, text: told(text.into()) }
     }
 
     /// Nothing known of the path.
     #[must_use]
     pub fn no_evidence(cause: NoEvidence, text: impl Into<String>) -> Self {
-        Self::NoEvidence { cause, text: text.into(), retry_after: None }
+        Self::NoEvidence { cause, text: told(text.into()), retry_after: None }
     }
 
     pub(super) fn timeout(timeout: Duration) -> Self {
         Self::fault(Fault::Timeout, format!("no answer within {timeout:?}"))
+    }
+}
+
+/// The longest text of a verdict, in characters. The far side has a say in it (a certificate may name thousands of
+/// hosts), and each slot's is kept.
+const LONGEST_TEXT: usize = 300;
+
+fn told(text: String) -> String {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
     }
 }
 
@@ -270,4 +281,16 @@ pub enum NoEvidence {
     CompetingSession,
     /// This process was frozen or late.
     Frozen,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_much_the_far_side_says_a_verdict_is_short() {
+        let Verdict::PathFault { text, .. } = Verdict::fault(Fault::Tls, "\u{fc}".repeat(100_000)) else { panic!() };
+        assert_eq!(text.chars().count(), LONGEST_TEXT + 3);
+        assert_eq!(Verdict::fault(Fault::Tls, "short"), Verdict::PathFault { fault: Fault::Tls, text: "short".into() });
+    }
 }

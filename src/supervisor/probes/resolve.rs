@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Fault, NoEvidence, Verdict, fault};
+use crate::supervisor::aside::begin;
 
 /// Look-ups that may run at once. Each occupies a thread until the system's resolver gives up.
 pub const MOST_LOOKUPS: usize = 64;
@@ -82,7 +83,10 @@ impl Resolver {
                     }
                 };
                 // Somebody else may have begun while we waited for the permit.
-                self.join(name).unwrap_or_else(|| self.start(name, permit))
+                match self.join(name) {
+                    Some(answer) => answer,
+                    None => self.start(name, permit).map_err(|error| fault::of_spawn("a thread", &error))?,
+                }
             }
         };
         match timeout_at(deadline, answer.wait_for(Option::is_some)).await {
@@ -97,18 +101,17 @@ impl Resolver {
         self.running.lock().get(name).cloned()
     }
 
-    fn start(&self, name: &str, permit: tokio::sync::OwnedSemaphorePermit) -> watch::Receiver<Answer> {
+    fn start(&self, name: &str, permit: tokio::sync::OwnedSemaphorePermit) -> io::Result<watch::Receiver<Answer>> {
         let (sender, receiver) = watch::channel(None);
         self.running.lock().insert(name.to_owned(), receiver.clone());
-        let (resolver, name) = (self.clone(), name.to_owned());
-        tokio::task::spawn_blocking(move || {
-            // Whatever happens in `lookup`, the name must not stay marked as running.
-            let running = Running { resolver, name, _permit: permit };
+        // Whatever happens, in `lookup` or before it, the name must not stay marked as running.
+        let running = Running { resolver: self.clone(), name: name.to_owned(), _permit: permit };
+        begin(move || {
             let found = (running.resolver.lookup)(&running.name);
             drop(running);
             sender.send_replace(Some(Arc::new(found)));
-        });
-        receiver
+        })?;
+        Ok(receiver)
     }
 }
 

@@ -223,6 +223,10 @@ impl Core {
     }
 
     pub(super) fn watch(&mut self, outlet: usize, watch: Watch, now: Now) -> u64 {
+        // Another pace does not undo that the far side asked for patience.
+        let same = self.find(outlet, watch.endpoint).and_then(|index| self.entry(index));
+        let same = same.filter(|entry| Arc::ptr_eq(&entry.prober, &watch.prober));
+        let (patient_until, asked) = same.map_or((0, 0), |entry| (entry.patient_until, entry.asked));
         self.unwatch(outlet, watch.endpoint);
         let run = self.next_run;
         self.next_run += 1;
@@ -250,8 +254,8 @@ impl Core {
             last_due: next_due.saturating_sub(interval),
             failing: false,
             paced_by: 0,
-            patient_until: 0,
-            asked: 0,
+            patient_until,
+            asked,
             stuck: 0,
             blocks: None,
             window: VecDeque::new(),
@@ -274,6 +278,15 @@ impl Core {
             self.remove(index);
         }
         found.is_some()
+    }
+
+    pub(super) fn share(&mut self, outlet: usize, endpoint: EndpointId, shared_fate: Vec<String>) -> bool {
+        let entry = self.find(outlet, endpoint).and_then(|index| self.entries.get_mut(index)).and_then(Option::as_mut);
+        let found = entry.is_some();
+        if let Some(entry) = entry {
+            entry.shared_fate = shared_fate;
+        }
+        found
     }
 
     fn find(&self, outlet: usize, endpoint: EndpointId) -> Option<usize> {

@@ -332,6 +332,53 @@ fn throttled_pauses_all_that_share_a_key_and_each_slot_says_so() {
 }
 
 #[test]
+fn what_an_endpoint_shares_can_change_and_its_slots_do_not_notice() {
+    let mut bench = Bench::new();
+    bench.watch(0, [100, 100, 50], true, &["quota"]);
+    bench.watch(1, [100, 100, 50], true, &[]);
+    bench.run_to(1);
+    bench.answer(0, good());
+    bench.answer(1, good());
+    assert!(bench.core.share(bench.outlet, EndpointId::from_index(1), vec!["quota".to_owned()]));
+    assert!(!bench.core.share(bench.outlet, EndpointId::from_index(2), Vec::new()));
+    bench.run_to(100);
+    assert_eq!(bench.starts(), [0, 0, 100, 100]);
+    bench.answer(2, throttled(Some(2)));
+    bench.answer(3, good());
+    bench.run_to(1_000);
+    assert_eq!(bench.starts().len(), 4, "told to be patient, both are");
+}
+
+#[test]
+fn another_pace_does_not_undo_the_patience_that_was_asked_for() {
+    let mut bench = Bench::new();
+    let prober: Arc<dyn Prober> = Arc::new(Nobody { overlaps: true });
+    let watch = |prober: &Arc<dyn Prober>, interval| Watch {
+        endpoint: EndpointId::from_index(0),
+        probing: Probing {
+            interval: Duration::from_millis(interval),
+            interval_when_failing: Duration::from_millis(interval),
+            timeout: Duration::from_millis(50),
+            jitter: 0.0,
+        },
+        prober: Arc::clone(prober),
+        shared_fate: Vec::new(),
+    };
+    bench.core.watch(bench.outlet, watch(&prober, 100), bench.at());
+    bench.run_to(1);
+    bench.answer(0, throttled(Some(2)));
+    bench.core.watch(bench.outlet, watch(&prober, 200), bench.at());
+    bench.run_to(1_900);
+    assert_eq!(bench.starts().len(), 1);
+    assert!(bench.kinds().iter().all(|kind| kind == "?Throttled"), "each slot says so");
+    // Another prober asks somebody else, or otherwise.
+    let other: Arc<dyn Prober> = Arc::new(Nobody { overlaps: true });
+    bench.core.watch(bench.outlet, watch(&other, 200), bench.at());
+    bench.run_to(1_950);
+    assert_eq!(bench.starts().len(), 2);
+}
+
+#[test]
 fn patience_without_a_measure_doubles_and_ends_with_a_success() {
     let mut bench = Bench::new();
     bench.watch(0, [100, 100, 50], true, &[]);
