@@ -140,7 +140,7 @@ fn our_day<E: std::fmt::Debug>(
 /// Without leaving out the successes that change nothing.
 fn every_probe(watch: &mut Watch, slots: Range<u64>, failing: &[Range<u64>]) -> Result<(), EngineError> {
     let mut next = slots.start;
-    for run in failing.iter().cloned().chain([slots.end..slots.end]) {
+    for run in failing.iter().cloned().chain(std::iter::once(slots.end..slots.end)) {
         for slot in next..run.start {
             watch.probe(slot, false)?;
         }

@@ -82,13 +82,16 @@ impl Path {
     /// Order flow. The words of an ordered halt are the manager's to tell.
     #[inline]
     pub const fn order_flow(self) -> OrderFlow {
-        match (self.0 >> FLOW_SHIFT & 7, self.active()) {
-            (FLOW_OPEN, Some(ActivePath { endpoint, epoch })) => OrderFlow::Open { endpoint, epoch },
-            (FLOW_SWITCHING, _) => OrderFlow::Hold { reason: HoldReason::Switching },
-            (FLOW_RECONCILING, _) => OrderFlow::Hold { reason: HoldReason::Reconciling },
-            (FLOW_NO_TARGET, _) => OrderFlow::Halt { code: HaltCode::NoTargetAvailable },
-            (FLOW_OPERATOR, _) => OrderFlow::Halt { code: HaltCode::Operator },
-            (FLOW_CALLER, _) => OrderFlow::Halt { code: HaltCode::Caller },
+        // Nearly always, and first for that.
+        if let Some(ActivePath { endpoint, epoch }) = self.open() {
+            return OrderFlow::Open { endpoint, epoch };
+        }
+        match self.0 >> FLOW_SHIFT & 7 {
+            FLOW_SWITCHING => OrderFlow::Hold { reason: HoldReason::Switching },
+            FLOW_RECONCILING => OrderFlow::Hold { reason: HoldReason::Reconciling },
+            FLOW_NO_TARGET => OrderFlow::Halt { code: HaltCode::NoTargetAvailable },
+            FLOW_OPERATOR => OrderFlow::Halt { code: HaltCode::Operator },
+            FLOW_CALLER => OrderFlow::Halt { code: HaltCode::Caller },
             _ => OrderFlow::Hold { reason: HoldReason::Starting },
         }
     }

@@ -11,12 +11,16 @@
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a benchmark reads the clock and prints")]
 
+mod table;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs};
+
+use table::{number, print_table};
 
 /// Iterations whose instructions are counted.
 const COUNTED: u64 = 8_192;
@@ -362,36 +366,5 @@ impl Spread {
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} [{}-{}]", number(self.median), number(self.low), number(self.high))
-    }
-}
-
-/// Three significant digits.
-fn number(value: f64) -> String {
-    let decimals = if value >= 100.0 {
-        0
-    } else if value >= 10.0 {
-        1
-    } else if value >= 0.1 {
-        2
-    } else {
-        4
-    };
-    format!("{value:.decimals$}")
-}
-
-/// A Markdown table that is also readable as it is.
-fn print_table<const N: usize>(head: [&str; N], lines: impl IntoIterator<Item = [String; N]>) {
-    let lines: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(lines).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let print = |cells: &[String; N]| {
-        let padded = cells.iter().zip(widths).map(|(cell, width)| format!(" {cell:<width$} "));
-        println!("|{}|", padded.collect::<Vec<_>>().join("|"));
-    };
-    for (index, line) in lines.iter().enumerate() {
-        print(line);
-        if index == 0 {
-            print(&widths.map(|width| "-".repeat(width)));
-        }
     }
 }

@@ -9,6 +9,8 @@
 //! newest succeeds. A kind that must not overlap is not asked again before its answer is in, except that a slot which
 //! comes due by `interval` and finds it running is a failure, `OVERLAP`.
 //!
+//! What comes due within a 128th of the shortest interval of all endpoints, 8 ms at most, is done in one go.
+//!
 //! An endpoint that is told to be patient (429, 418) is not asked until then, and neither is any that shares a
 //! `shared_fate` key with it; their slots yield `THROTTLED`.
 //!

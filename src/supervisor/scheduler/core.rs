@@ -21,8 +21,11 @@ const LONGEST: u64 = 86_400_000 * MILLI;
 const LATE_INTERVALS: u64 = 3;
 /// A suspend as long as this is one; less is the two clocks' reading.
 const SUSPENDED: u64 = 10 * MILLI;
-/// Slots that come due within this are started together, unless intervals are shorter than 16 of it.
-const TOGETHER: u64 = MILLI;
+/// Slots that come due within this share of the shortest interval are started together: each waking up costs as much as
+/// a check.
+const TOGETHER: u64 = 128;
+/// And within no more than this.
+const LONGEST_TOGETHER: u64 = 8 * MILLI;
 /// Events that wait for their receiver; from then on its slots are not started.
 const MOST_BACKLOG: usize = 1_024;
 /// How often to try a receiver again.
@@ -375,7 +378,7 @@ impl Core {
     }
 
     fn together(&self) -> u64 {
-        TOGETHER.min(self.shortest / 16)
+        (self.shortest / TOGETHER).min(LONGEST_TOGETHER)
     }
 
     /// Whether something has come up that is due before the planned tick.
@@ -529,9 +532,11 @@ impl Entry {
         }
     }
 
-    /// Probes that run and are not being given up. Those end before another starts.
-    fn waited_for(&self) -> u64 {
-        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none());
+    /// Probes that run and are not about to end. What is being given up ends before another starts. What is within half
+    /// an interval of its deadline would have ended already, had we not started it late: that must cost no other its slot.
+    fn waited_for(&self, now: u64) -> u64 {
+        let ending = now.saturating_add(self.fast / 2);
+        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none() && running.deadline > ending);
         self.window.iter().filter(waited_for).count() as u64
     }
 
@@ -647,7 +652,7 @@ impl Entry {
             still_blocking()
         } else if !self.overlaps && self.is_running() {
             Verdict::fault(Fault::Overlap, "the slot before it is still running")
-        } else if self.waited_for() >= self.timeout.div_ceil(self.fast) {
+        } else if self.waited_for(now) >= self.timeout.div_ceil(self.fast) {
             // On time, there would be room: late slots were started together.
             frozen("this process is late: the slots before it are still running")
         } else {

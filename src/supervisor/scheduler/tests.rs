@@ -213,6 +213,26 @@ fn late_slots_do_not_exceed_what_may_run_at_once() {
 }
 
 #[test]
+fn a_start_that_is_a_little_late_costs_the_next_one_nothing() {
+    // The timeout is a multiple of the interval: at each slot another one's deadline is just ahead.
+    for (pace, rate) in [([100, 100, 100], 100), ([100, 50, 200], 50)] {
+        let mut bench = Bench::new();
+        bench.watch(0, pace, true, &[]);
+        // Each moment is noticed at most half an interval late, and not always equally.
+        for late in [0, 20, 1, 5, 24].into_iter().cycle() {
+            bench.tick();
+            bench.now = bench.core.plan(bench.now) + late * MS;
+            if bench.now > T0 + 1_000 * MS {
+                break;
+            }
+        }
+        let told = bench.told();
+        assert!(told.len() >= 3 && told.iter().all(|(_, _, kind)| kind == "Timeout"), "{told:?}");
+        assert!(told.iter().zip(0..).all(|((due, _, _), place)| *due == place * rate), "{told:?}");
+    }
+}
+
+#[test]
 fn a_failure_quickens_the_pace_and_a_success_of_the_newest_slows_it() {
     let mut bench = Bench::new();
     bench.watch(0, [100, 20, 80], true, &[]);
@@ -493,7 +513,7 @@ fn a_start_that_is_late_leaves_the_path_its_full_time() {
     let mut bench = Bench::new();
     bench.watch(0, [200, 200, 80], true, &[]);
     bench.now = T0 + 50 * MS;
-    bench.run_to(129);
+    bench.run_to(128);
     assert_eq!(bench.told(), []);
     bench.run_to(130);
     assert_eq!(bench.told(), [(0, 0, "Timeout".to_owned())]);
@@ -507,7 +527,7 @@ fn a_worker_that_does_not_look_is_not_waited_for() {
     bench.watch(1, [1_000, 1_000, 80], true, &[]);
     bench.run_to(1);
     bench.polled = bench.ticket(0).token;
-    bench.run_to(99);
+    bench.run_to(92);
     assert_eq!(bench.told(), []);
     bench.run_to(100);
     assert_eq!(bench.kinds(), ["Timeout", "?Frozen"], "the one that blocks it is at fault, the other is not");
