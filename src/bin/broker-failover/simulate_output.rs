@@ -29,7 +29,8 @@ pub(crate) fn sample(settings: &SimulationSettings) -> String {
     let seeds = if *seeds == 1 { format!("seed {first_seed}") } else { format!("seeds {first_seed} to {last}") };
     let days = if *days == 1 { "1 day".to_owned() } else { format!("{days} days") };
     let lost = if *probe_loss == Share::NONE { String::new() } else { format!(", {probe_loss} of them lost") };
-    format!("{seeds}, {days} each; a probe every {}{lost}; blips {}", Spoken(*interval), blips.spoken())
+    let each = if first_seed == &last { "" } else { " each" };
+    format!("{seeds}, {days}{each}; a probe every {}{lost}; blips {}", Spoken(*interval), blips.spoken())
 }
 
 fn trade_off(out: &mut impl Write, table: &Table) -> io::Result<()> {
