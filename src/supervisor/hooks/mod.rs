@@ -53,6 +53,20 @@ pub enum Stage {
     Flow,
 }
 
+impl Stage {
+    /// Its name in the configuration, the journal and the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fence => "fence",
+            Self::Switch => "switch",
+            Self::Reconcile => "reconcile",
+            Self::Halt => "halt",
+            Self::Flow => "flow",
+        }
+    }
+}
+
 /// How one run of one hook ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HookReport {
