@@ -60,15 +60,16 @@ enum Command {
     },
     /// Let a hook of which it is not known whether it ran be repeated
     RepeatHook(control::Target),
-    /// Halt trading
+    /// Halt trading: halt --config CONFIG desk asked
     Halt {
         #[command(flatten)]
-        target: control::Target,
-        /// Why
-        text: String,
+        targets: control::Targets,
+        /// Why, in free words [default: by hand]
+        #[arg(value_name = "TEXT", allow_negative_numbers = true)]
+        words: Vec<String>,
     },
     /// Lift a halt
-    Resume(control::Target),
+    Resume(control::Targets),
     /// Give the active path a new epoch: for a fence that could not be completed and a path that works
     Rearm(control::Target),
     /// Move flow to an endpoint
@@ -81,9 +82,9 @@ enum Command {
     /// Move flow back to the primary, through every gate
     Failback(control::Target),
     /// Go on probing and assessing, but run no hook and move nothing
-    Pause(control::Target),
+    Pause(control::Targets),
     /// End a pause
-    Unpause(control::Target),
+    Unpause(control::Targets),
     /// Read the configuration again and take it over, or say why not; the same as SIGHUP
     #[command(after_help = "Exit status: 0 taken over, or nothing differs; 1 refused, nothing was changed; 2 no \
         supervisor answers.")]
@@ -107,6 +108,12 @@ enum Command {
     },
 }
 
+/// clap_complete names the cases of its bash script after a program `broker` with a command `failover`, and looks them up
+/// under the program's own name (clap issue 6421): without this nothing below the commands' names is completed.
+fn whole_bash(script: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(script).replace("broker__subcmd__failover", "broker__failover").into_bytes()
+}
+
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
@@ -119,16 +126,18 @@ fn main() -> ExitCode {
             control::command(&target, group::Command::ConfirmReconciled { epoch })
         }
         Command::RepeatHook(target) => control::command(&target, group::Command::RepeatHook),
-        Command::Halt { target, text } => control::command(&target, group::Command::Halt { text }),
-        Command::Resume(target) => control::command(&target, group::Command::Resume),
+        Command::Halt { targets, words } => {
+            control::commands(&targets, group::Command::Halt { text: control::reason(&words) })
+        }
+        Command::Resume(targets) => control::commands(&targets, group::Command::Resume),
         Command::Rearm(target) => control::command(&target, group::Command::Rearm),
         Command::Switchover { target, endpoint } => {
             control::command(&target, group::Command::Switchover { target: endpoint })
         }
         Command::Failback(target) => control::command(&target, group::Command::Failback),
-        Command::Pause(target) => control::command(&target, group::Command::Pause),
+        Command::Pause(targets) => control::commands(&targets, group::Command::Pause),
         Command::Reload(supervisor) => control::reload(&supervisor),
-        Command::Unpause(target) => control::command(&target, group::Command::Unpause),
+        Command::Unpause(targets) => control::commands(&targets, group::Command::Unpause),
         Command::Maintenance { target, endpoint, state } => {
             control::command(&target, group::Command::Maintenance { endpoint, on: state == "on" })
         }
@@ -137,6 +146,9 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "broker-failover", &mut script);
+            if shell == clap_complete::Shell::Bash {
+                script = whole_bash(&script);
+            }
             // A reader that has seen enough (`| head`) is no failure.
             let _ = std::io::stdout().write_all(&script);
             ExitCode::SUCCESS

@@ -50,7 +50,7 @@ pub enum DemoError {
 /// How a demo is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many times faster than in about 30 s.
+    /// How many times faster than in about 30 s; more than 10 leaves a busy machine no time for the flap limiter's scene.
     pub speed: f64,
     /// Seed of the probes' jitter.
     pub seed: u64,
@@ -134,7 +134,7 @@ fn configuration(addresses: &[SocketAddr; 3], hooks: SocketAddr, speed: f64) -> 
     // However fast the story is played, a busy machine needs time to answer a probe, and to lose the primary and find it
     // stable once more inside the failback window.
     let at_least = |millis: f64, least: f64| scaled(millis.max(least * speed));
-    let timeout = at_least(400.0, (400.0 * speed).clamp(400.0, 1_000.0));
+    let timeout = at_least(1_000.0, 1_000.0);
     let (cooldown, window) = (scaled(2000.0), at_least(12_000.0, 10_000.0));
     let mut text = format!(
         "[supervisor]\nsocket = \"control.sock\"\njournal = \"journal\"\n\n\

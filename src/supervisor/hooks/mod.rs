@@ -53,6 +53,26 @@ pub enum Stage {
     Flow,
 }
 
+impl Stage {
+    /// As records, hooks and the log have it: `fence`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fence => "fence",
+            Self::Switch => "switch",
+            Self::Reconcile => "reconcile",
+            Self::Halt => "halt",
+            Self::Flow => "flow",
+        }
+    }
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// How one run of one hook ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HookReport {
