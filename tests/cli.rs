@@ -980,8 +980,8 @@ fn a_check_ends_with_its_verdict() {
     let (status, verdict, out) = last(example);
     assert_eq!((status, warnings(&out)), (0, 1), "a tcp probe proves little: {out}");
     assert_eq!(verdict, format!("{example}: accepted (1 warning)"));
-    // Beside it there are no scripts, and there is no halt hook.
-    let other = file("verdict.toml", &text.replace("halt  ", "# halt"));
+    let unhalted = text.replace("./fence.sh", "true").replace("./reconcile.sh", "true").replace("halt  ", "# halt");
+    let other = file("verdict.toml", &unhalted);
     let (status, verdict, out) = last(&other);
     assert!(status == 0 && warnings(&out) > 1, "{out}");
     assert_eq!(verdict, format!("{other}: accepted ({} warnings)", warnings(&out)));

@@ -88,7 +88,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Lines that fit into `width` columns: one that wraps would be two, and wiping one of them would leave the other.
+    /// In lines of at most `width` columns: one that wraps would be two, and wiping one of them would leave the other.
     fn panel(&mut self, out: &mut impl Write, frame: &Frame, width: usize) -> io::Result<()> {
         let group = &frame.group;
         let mut lines = vec![
@@ -116,18 +116,21 @@ impl Screen {
         let Frame { accepted, unknown, refused, .. } = frame;
         let orders = format!("orders: {accepted} accepted, {refused} refused while held, {unknown} unknown at first");
         lines.push(vec![(PLAIN, orders)]);
-        for line in &lines {
-            let mut left = width;
-            for (style, text) in line {
-                let text: String = text.chars().take(left).collect();
-                left -= text.chars().count();
-                write!(out, "{style}{text}{style:#}")?;
-            }
-            writeln!(out)?;
-        }
+        lines.iter().try_for_each(|line| cut(out, line, width))?;
         self.lines = lines.len();
         Ok(())
     }
+}
+
+/// One line of styled pieces, cut off after `width` characters.
+fn cut(out: &mut impl Write, pieces: &[(Style, String)], width: usize) -> io::Result<()> {
+    let mut left = width;
+    for (style, text) in pieces {
+        let text: String = text.chars().take(left).collect();
+        left -= text.chars().count();
+        write!(out, "{style}{text}{style:#}")?;
+    }
+    writeln!(out)
 }
 
 /// Columns of the panel: those of the terminal, as far as lines need them.
@@ -171,4 +174,27 @@ fn tell(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_panel_is_cut_by_characters_and_its_styles_are_closed() {
+        let pieces = [(PLAIN, "ab ".to_owned()), (GOOD, "größer".to_owned()), (PLAIN, " tail".to_owned())];
+        for (width, expected) in [
+            (0, "{}{/}"),
+            (2, "ab{}{/}"),
+            (6, "ab {}grö{/}"),
+            (9, "ab {}größer{/}"),
+            (11, "ab {}größer{/} t"),
+            (99, "ab {}größer{/} tail"),
+        ] {
+            let mut out = Vec::new();
+            cut(&mut out, &pieces, width).unwrap();
+            let expected = expected.replace("{}", &GOOD.to_string()).replace("{/}", &format!("{GOOD:#}"));
+            assert_eq!(String::from_utf8(out).unwrap(), expected + "\n", "{width}");
+        }
+    }
 }
