@@ -444,7 +444,7 @@ fence = { command = ["true", "--key", "s3cret"], timeout = "2s" }
     fn what_comes_and_goes_is_told_as_the_file_has_it() {
         let change = change(&[(
             "[[group.endpoint]]\nname = \"east\"",
-            "rto = \"30s\"\n[group.policy]\ntrigger = { failures = 3, of = 5 }\nfailure_threshold = 2\n\
+            "[group.policy]\ncooldown_max = \"10m\"\ntrigger = { failures = 3, of = 5 }\nfailure_threshold = 2\n\
              resume_after_halt = \"operator\"\n[[group.endpoint]]\nname = \"east\"",
         )]);
         assert_eq!(
@@ -452,8 +452,8 @@ fence = { command = ["true", "--key", "s3cret"], timeout = "2s" }
             [
                 "policy failure_threshold 3 -> 2",
                 "policy trigger not set -> 3 failures of 5 results",
+                "policy cooldown_max not set -> 600s",
                 "policy resume_after_halt reconcile -> operator",
-                "rto not set -> 30s",
             ]
         );
     }

@@ -60,12 +60,12 @@ enum Command {
     },
     /// Let a hook of which it is not known whether it ran be repeated
     RepeatHook(control::Target),
-    /// Halt trading: halt --config CONFIG desk asked
+    /// Halt trading
     Halt {
         #[command(flatten)]
         targets: control::Targets,
-        /// Why, in free words [default: by hand]
-        #[arg(value_name = "TEXT", allow_negative_numbers = true)]
+        /// Why, in free words: halt --config CONFIG desk asked [default: by hand]
+        #[arg(value_name = "WORDS", allow_negative_numbers = true)]
         words: Vec<String>,
     },
     /// Lift a halt

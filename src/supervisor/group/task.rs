@@ -417,7 +417,10 @@ impl<L: Ledger> Task<L> {
                 let StageRecord { stage, from, to, epoch, .. } = &**record;
                 info!(group, stage = stage.name(), from, to, epoch, "switch");
             }
-            Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
+            Entry::Command { command, caller, refused } => {
+                let (caller, refused) = (caller.map(tracing::field::display), refused.as_deref());
+                warn!(group, ?command, caller, refused, "command");
+            }
             Entry::Note { code, text } => warn!(group, code, text, "note"),
         }
     }
