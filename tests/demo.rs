@@ -76,7 +76,7 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
 fn the_binary_plays_it_in_plain_lines_when_nobody_watches() {
     let _alone = ONE_AT_A_TIME.blocking_lock();
     let output =
-        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "8"]).output().expect("it runs");
+        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "10"]).output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(!out.contains('\x1b'), "no escape sequence in a pipe: {out}");

@@ -19,8 +19,8 @@ const WIDEST: usize = 100;
     the story could not be played."
 )]
 pub(crate) struct Arguments {
-    /// Play so many times faster (0.1 to 10). Some waits have a floor, so that a busy machine keeps up: 1 s until a hanging
-    /// path has failed a probe, 10 s for the window of the flap limiter
+    /// Play so many times faster (0.1 to 10). Some waits have a floor, so that a busy machine keeps up: 0.2 s
+    /// between probes, 1 s until one that hangs has failed, 10 s for the window of the flap limiter
     #[arg(long, default_value_t = 1.0, value_parser = speed)]
     speed: f64,
     /// Seed of the probes' jitter
