@@ -55,14 +55,15 @@
 //! - [`path`]: what the order path reads: endpoint, epoch and order flow in one atomic word.
 //! - [`planning`]: recovery time, error budget, data at risk and the price of a standby, as plain arithmetic.
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
+//! - `sim` (feature `sim`): triggers tried out on random blips and outages, in the real engine.
 //! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
 //!   control and status. The binary runs it beside a gateway in any language.
 //!
 //! # Features
 //!
-//! None by default. `scenario` adds the scenario format (`serde_json`); `supervisor` adds everything with effects
-//! (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never changes how existing
-//! items behave.
+//! None by default. `scenario` adds the scenario format (`serde_json`); `sim` adds the simulation (`rand_pcg`); `supervisor` adds everything
+//! with effects (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never changes how
+//! existing items behave.
 
 pub mod engine;
 pub mod manager;
@@ -72,5 +73,7 @@ pub mod planning;
 mod readme;
 #[cfg(feature = "scenario")]
 pub mod scenario;
+#[cfg(feature = "sim")]
+pub mod sim;
 #[cfg(feature = "supervisor")]
 pub mod supervisor;

@@ -1029,7 +1029,12 @@ fn there_are_completions_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = run(&["completions", shell], "");
         assert_eq!((ran.status, &*ran.stderr), (0, ""));
-        assert!(["replay", "check", "plan", "worst-case"].iter().all(|word| ran.stdout.contains(word)), "{shell}");
+        assert!(
+            ["replay", "check", "plan", "worst-case", "simulate", "probe-loss"]
+                .iter()
+                .all(|word| ran.stdout.contains(word)),
+            "{shell}"
+        );
     }
     assert_eq!(run(&["completions", "abacus"], "").status, 2);
 }

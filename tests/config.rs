@@ -210,11 +210,7 @@ fn all_errors_are_reported_at_once() {
     let text = example().replace("cooldown = \"60s\"", "cooldown = 60\nx = 1").replace("./halt.sh", "./gone");
     let checked = parse(&text, Path::new(FOLDER));
     let lines: Vec<_> = checked.findings.iter().filter(|f| f.severity == Severity::Error).map(|f| &*f.key).collect();
-    assert_eq!(
-        lines,
-        ["group[0].policy.cooldown", "group[0].policy.x"],
-        "the group's own sense is checked once its keys are"
-    );
+    assert_eq!(lines, ["group[0].policy.cooldown", "group[0].policy.x", "group[0].hooks.halt.command"]);
     let broken = parse("a = \n[supervisor\n", Path::new(FOLDER));
     assert!(broken.config.is_none() && broken.findings.len() >= 2);
 }
@@ -227,6 +223,7 @@ fn what_is_legal_but_dangerous_is_a_warning() {
         ("priority = 10\n", "", "endpoint[1].priority"),
         ("tcp://127.0.0.1:18082", "tcp://localhost:18081", "are one address"),
         ("halt      = { command = [\"./halt.sh\"], timeout = \"2s\" }", "", "no halt hook"),
+        ("[\"./halt.sh\"]", "[\"no-such-program\"]", "\"no-such-program\" is in no folder of PATH"),
     ];
     for (from, to, expected) in cases {
         let found = findings(from, to, Severity::Warning);
@@ -273,6 +270,28 @@ fn authorities_that_expire_soon_are_a_warning_that_names_who_else_trusts_them() 
     assert!(east.contains("and west trust it too: one expiry takes these paths together"), "{east}");
     assert!(west.contains("and east trust it too"), "{west}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_program_that_may_not_be_run_is_an_error() {
+    let error = error("./halt.sh", "./example.toml");
+    assert!(
+        error.contains("halt.command: \"./example.toml\" is not executable; expected a program that exists"),
+        "{error}"
+    );
+}
+
+#[test]
+fn values_that_follow_from_others_are_in_force_too() {
+    let text = example().replace("interval_when_failing = \"250ms\"", "").replace("max_health_age", "# max_health_age");
+    let checked = parse(&text, Path::new(FOLDER));
+    let of = |key: &str| checked.effective.iter().find(|one| one.key == key).map(|one| &*one.value);
+    assert_eq!(of("group[0].probing.interval_when_failing"), Some("250ms"), "a quarter of 1s");
+    assert_eq!(of("group[0].probing.no_evidence_alarm"), Some("30s"));
+    assert_eq!(of("group[0].endpoint[0].priority"), Some("0"));
+    assert_eq!(of("group[0].policy.minimum_history"), Some("3"));
+    let keys: Vec<_> = checked.effective.iter().map(|one| &one.key).collect();
+    assert!(keys.is_sorted(), "{keys:#?}");
 }
 
 #[test]

@@ -333,7 +333,8 @@ fn configured(arguments: &[String]) -> io::Result<(Config, tokio::runtime::Runti
 /// The child that is a whole supervisor.
 pub(crate) fn supervise(arguments: &[String]) -> io::Result<()> {
     let (config, runtime) = configured(arguments)?;
-    let options = StartOptions { first_start: vec!["e0".to_owned()], ..StartOptions::default() };
+    let first_start = config.groups.iter().map(|group| format!("{}=e0", group.name)).collect();
+    let options = StartOptions { first_start, ..StartOptions::default() };
     let supervisor = runtime.block_on(Supervisor::start(&config, &options)).map_err(io::Error::other)?;
     for group in supervisor.groups.iter() {
         runtime.block_on(group.ask(Command::ConfirmReconciled { epoch: 1 }, None)).map_err(io::Error::other)?;

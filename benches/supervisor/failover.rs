@@ -220,7 +220,8 @@ impl Scene {
             let text = supervising(pace, groups, &servers);
             let checked = config::parse(&text, journal.path());
             let config = checked.config.unwrap_or_else(|| panic!("{:?}", checked.findings));
-            let options = StartOptions { first_start: vec!["a".to_owned()], ..StartOptions::default() };
+            let first_start = config.groups.iter().map(|group| format!("{}=a", group.name)).collect();
+            let options = StartOptions { first_start, ..StartOptions::default() };
             runtime.block_on(Supervisor::start(&config, &options)).expect("a supervisor")
         });
         let readers = supervisor.iter().flat_map(|one| one.groups.iter()).map(|group| group.reader.clone()).collect();

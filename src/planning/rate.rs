@@ -63,6 +63,12 @@ impl Rate {
         self.count as f64 * 86_400.0 / self.per.as_secs_f64()
     }
 
+    /// From one to the next, on average; `None` if there is none.
+    #[must_use]
+    pub fn gap(self) -> Option<Duration> {
+        self.per.as_nanos().checked_div(u128::from(self.count)).map(|gap| nanos(Some(gap)))
+    }
+
     /// How long all of them take in a year, if each takes `each`.
     #[must_use]
     pub fn a_year_of(self, each: Duration) -> Duration {
@@ -153,5 +159,7 @@ mod tests {
         assert_eq!(Rate::in_years(1, 3).a_year_of(Duration::from_secs(60)), Duration::from_secs(20));
         assert_eq!(Rate::in_years(3, 0), Rate::in_years(3, 1));
         assert!((Rate::per_hour(4).per_day() - 96.0).abs() < 1e-9);
+        assert_eq!(Rate::per_hour(4).gap(), Some(Duration::from_secs(900)));
+        assert_eq!(Rate::per_hour(0).gap(), None);
     }
 }

@@ -18,16 +18,14 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// How many failed probes in a row it takes. A window of `W` takes those that fit into it, ends included:
-    /// `W / interval + 1`.
+    /// How many failed probes in a row it takes. A window of `W` takes the first failure and as many after it as reach `W`
+    /// back: `W / interval_when_failing + 1`, rounded up.
     #[must_use]
     pub fn failures(self, probing: &Probing) -> u64 {
         match self {
             Self::Consecutive(failures) => u64::from(failures.max(1)),
             Self::Window(window) => {
-                // The last success was one interval before the first failure; it has to have left the window.
-                let Some(more) = window.checked_sub(probing.interval()) else { return 1 };
-                let further = more.as_nanos() / probing.interval_when_failing().as_nanos().max(1) + 1;
+                let further = window.as_nanos().div_ceil(probing.interval_when_failing().as_nanos().max(1));
                 u64::try_from(further).unwrap_or(u64::MAX).saturating_add(1)
             }
         }
@@ -79,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn a_window_behaves_like_as_many_failures_as_fit_with_both_ends() {
-        let cases = [(9, 1, 0), (10, 2, 10), (19, 2, 10), (20, 3, 20), (60, 7, 60), (300, 31, 300), (900, 91, 900)];
+    fn a_window_behaves_like_as_many_failures_as_reach_its_length_back() {
+        let cases = [(9, 2, 10), (10, 2, 10), (19, 3, 20), (20, 3, 20), (60, 7, 60), (300, 31, 300), (900, 91, 900)];
         for (window, failures, patience) in cases {
             let trigger = Trigger::Window(Duration::from_secs(window));
             assert_eq!(trigger.failures(&every(10)), failures, "{window}");

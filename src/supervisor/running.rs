@@ -65,6 +65,16 @@ pub enum StartError {
         /// The group.
         group: String,
     },
+    /// `--first-start` names what is not there.
+    #[error("--first-start {stated}: {found}; expected {expected}")]
+    FirstStart {
+        /// As it was stated.
+        stated: String,
+        /// What is wrong with it.
+        found: String,
+        /// What would be right.
+        expected: String,
+    },
     /// The state and the configuration do not go together.
     #[error("group {group:?}: {why}")]
     State {
@@ -105,6 +115,7 @@ impl Supervisor {
     /// # Errors
     /// [`StartError`].
     pub async fn start(config: &Config, options: &StartOptions) -> Result<Self, StartError> {
+        stated_well(config, &options.first_start)?;
         let clock = BootClock::default();
         let (journal, recovered) = Journal::open(journal_options(config), clock.now())?;
         let scheduler = Scheduler::start(scheduler::Options { clock, seed: options.seed })?;
@@ -216,6 +227,31 @@ fn may_repeat(hooks: &Hooks, stage: Stage) -> bool {
         Stage::Halt => &hooks.halt,
     };
     list.iter().all(|hook| hook.idempotent)
+}
+
+/// Whether each `--first-start` names a group and one of its endpoints.
+fn stated_well(config: &Config, first_start: &[String]) -> Result<(), StartError> {
+    let names = |list: &mut dyn Iterator<Item = &str>| list.collect::<Vec<_>>().join(", ");
+    for stated in first_start {
+        let wrong =
+            |found: String, expected: String| StartError::FirstStart { stated: stated.clone(), found, expected };
+        let (group, endpoint) = match (stated.split_once('='), &*config.groups) {
+            (Some((group, endpoint)), groups) => (groups.iter().find(|one| one.name == group), endpoint),
+            (None, [only]) => (Some(only), &**stated),
+            (None, groups) => {
+                return Err(wrong(format!("there are {} groups", groups.len()), "GROUP=ENDPOINT, for each".to_owned()));
+            }
+        };
+        let Some(group) = group else {
+            let groups = names(&mut config.groups.iter().map(|one| &*one.name));
+            return Err(wrong("no such group".to_owned(), format!("one of {groups}")));
+        };
+        if group.endpoints.iter().all(|one| one.endpoint.name != endpoint) {
+            let endpoints = names(&mut group.endpoints.iter().map(|one| &*one.endpoint.name));
+            return Err(wrong(format!("group {} has no such endpoint", group.name), format!("one of {endpoints}")));
+        }
+    }
+    Ok(())
 }
 
 /// `ENDPOINT` of `GROUP=ENDPOINT`, or of a plain `ENDPOINT`.

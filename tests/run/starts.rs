@@ -17,6 +17,13 @@ fn a_first_start_needs_to_be_told_the_active_path_and_begins_held() {
     assert!(err.contains("--first-start main=ENDPOINT"), "{err}");
     let (status, err) = rig.refused(&["--first-start", "nowhere"]);
     assert_eq!(status, 2, "{err}");
+    assert!(
+        err.contains("--first-start nowhere: group main has no such endpoint; expected one of east, west"),
+        "{err}"
+    );
+    let (status, err) = rig.refused(&["--first-start", "desk=east"]);
+    assert_eq!(status, 2, "{err}");
+    assert!(err.contains("--first-start desk=east: no such group; expected one of main"), "{err}");
     assert!(rig.hooks().is_empty());
 
     rig.behave("reconcile", "fail");

@@ -156,6 +156,8 @@ fn table(group: &Value) -> String {
     more(group["paused"] == true, "PAUSED".to_owned());
     more(group["halt_confirmed"] == false, "halt UNCONFIRMED".to_owned());
     more(!group["halt_text"].is_null(), text(&group["halt_text"]));
+    more(!group["would_answer"].is_null(), format!("would answer {}", text(&group["would_answer"])));
+    more(!group["hook_trouble"].is_null(), text(&group["hook_trouble"]));
     more(!group["waits_for"].is_null(), format!("waits for a person: {}", text(&group["waits_for"])));
     for endpoint in group["endpoints"].as_array().into_iter().flatten() {
         let active = if group["active"] == endpoint["name"] { "*" } else { " " };

@@ -9,6 +9,9 @@ mod plan;
 mod plan_output;
 mod replay;
 mod run;
+mod simulate;
+mod simulate_output;
+mod simulate_plot;
 mod table;
 
 use std::io::Write;
@@ -33,6 +36,7 @@ enum Command {
     Demo(demo::Arguments),
     Check(check::Arguments),
     Plan(Box<plan::Arguments>),
+    Simulate(Box<simulate::Arguments>),
     Run(run::Arguments),
     /// Print the state of a running supervisor
     Status {
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
         Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),

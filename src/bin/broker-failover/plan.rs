@@ -249,7 +249,7 @@ fn record(plan: &Plan, file: &Path, force: bool) -> Result<(), String> {
 }
 
 /// Writes a file beside its place, then puts it there in one step: a reader sees all of it or what was there before.
-fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
+pub(crate) fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
     let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = folder.join(format!(".{}.{}.new", name.to_string_lossy(), std::process::id()));
@@ -266,7 +266,7 @@ fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
     put.and_then(|()| File::open(folder)?.sync_all())
 }
 
-fn refuse(message: &str) -> ExitCode {
+pub(crate) fn refuse(message: &str) -> ExitCode {
     // Nobody is left to tell if standard error is closed.
     let _ = writeln!(anstream::stderr(), "broker-failover: {message}");
     ExitCode::from(2)

@@ -27,7 +27,8 @@ pub(crate) struct Arguments {
     /// Probe and assess, but run no hook and move nothing
     #[arg(long)]
     dry_run: bool,
-    /// For a group without state: the endpoint that carries its flow now. May be repeated
+    /// For a group without state: the endpoint that carries its flow now. The group's name may be left out where there
+    /// is only one. May be repeated
     #[arg(long, value_name = "[GROUP=]ENDPOINT")]
     first_start: Vec<String>,
     /// How to log to standard error

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,12 +68,15 @@ pub fn socket(file: &Path) -> std::io::Result<PathBuf> {
 pub fn parse(text: &str, folder: &Path) -> Checked {
     let mut findings = Findings::new(text);
     let file = read::file(text, &keys::FILE, &mut findings);
-    let effective = effective::of(&file, text);
+    let mut effective = effective::of(&file, text);
     let mut builder = Builder { folder, findings, lookups: BootClock::default() };
     let supervisor = builder.supervisor(&file);
     let groups = builder.groups(&file);
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let sound = builder.findings.errors() == 0;
+    if sound {
+        effective::add_derived(&mut effective, &groups);
+    }
     let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
     Checked { config, findings: builder.findings.sorted(), effective, socket }
@@ -116,7 +120,11 @@ impl Builder<'_> {
             self.error(file, "group", "no group", "at least one [[group]]");
         }
         let mut groups = Vec::new();
-        for table in tables.iter().filter(|table| table.sound) {
+        for table in tables {
+            if !table.sound {
+                self.sound_parts(table);
+                continue;
+            }
             let name = table.text("name").unwrap_or_default().trim().to_owned();
             if name.is_empty() || !names.insert(name.clone()) {
                 self.error(table, "name", format!("{name:?} is blank or taken"), "a unique name");
@@ -127,13 +135,25 @@ impl Builder<'_> {
         groups
     }
 
+    /// What can be said of a group with a faulty key: whatever else is wrong with its sound parts, each by itself.
+    fn sound_parts(&mut self, table: &Table) {
+        let part = |key| table.table(key).filter(|part| part.sound);
+        part("policy").map(|part| self.policy(part));
+        part("probing").map(|part| self.probing(part));
+        part("hooks").map(|part| self.hooks(part));
+        table.tables("endpoint").iter().filter(|one| one.sound).for_each(|one| drop(self.endpoint(one)));
+    }
+
     fn group(&mut self, table: &Table, name: String) -> Option<GroupConfig> {
-        let policy = self.policy(table.table("policy")?)?;
+        let errors = self.findings.errors();
+        let policy = self.policy(table.table("policy")?);
         let probing_table = table.table("probing")?;
-        let probing = self.probing(probing_table)?;
+        let probing = self.probing(probing_table);
         let endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
-        self.register(table, &policy, &endpoints);
         let hooks_table = table.table("hooks")?;
+        let hooks = self.hooks(hooks_table);
+        let (policy, probing) = (policy?, probing?);
+        self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
         let failback = match table.table("failback")?.text("mode")? {
             "manual" => FailbackMode::Manual,
@@ -144,7 +164,7 @@ impl Builder<'_> {
             probing,
             endpoints,
             failback,
-            hooks: self.hooks(hooks_table),
+            hooks,
             rto: match table.duration("rto") {
                 Some(_) => Some(self.positive(table, "rto")?),
                 None => None,
@@ -153,7 +173,10 @@ impl Builder<'_> {
             no_evidence_alarm: alarm,
             policy,
         };
-        lint::group(self, table, &group);
+        // Of a group that lacks what is faulty, there is nothing sensible to say.
+        if self.findings.errors() == errors {
+            lint::group(self, table, &group);
+        }
         Some(group)
     }
 
@@ -445,11 +468,16 @@ impl Builder<'_> {
         };
         if program.contains('/') {
             let path = self.path(program);
-            if !path.is_file() {
-                self.error(table, "command", format!("{program:?} is not a file"), "a program that exists");
-                return None;
-            }
+            let (found, expected) = (format!("{program:?}"), "a program that exists and may be run");
             *program = path.to_string_lossy().into_owned();
+            if !path.is_file() {
+                self.error(table, "command", format!("{found} is not a file"), expected);
+            } else if !is_executable(&path) {
+                self.error(table, "command", format!("{found} is not executable"), expected);
+            }
+        } else if !in_path(program) {
+            let found = format!("{program:?} is in no folder of PATH, as it is here and now");
+            self.warning(table, "command", found, "a program that is there when it is needed, or its path");
         }
         Some(command)
     }
@@ -492,4 +520,13 @@ pub(crate) fn redacted(url: &str) -> String {
         }
         None => url.to_owned(),
     }
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program)))
 }

@@ -1,5 +1,8 @@
 //! Every value that is in force, with its origin.
 
+use std::collections::BTreeSet;
+
+use super::GroupConfig;
 use super::build::redacted;
 use super::findings::Places;
 use super::read::{Table, Value};
@@ -57,4 +60,34 @@ fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
         let origin = entry.span.as_ref().map_or(Origin::Default, |span| Origin::Line(places.line(span.start)));
         list.push(Effective { key: table.path_of(key), value, origin });
     }
+}
+
+/// Adds the values that follow from others where the file states none, and puts all in the order of their keys.
+pub(super) fn add_derived(list: &mut Vec<Effective>, groups: &[GroupConfig]) {
+    let stated: BTreeSet<_> = list.iter().map(|one| one.key.clone()).collect();
+    let mut add = |key: String, value: String| {
+        if !stated.contains(&key) {
+            list.push(Effective { key, value, origin: Origin::Default });
+        }
+    };
+    for (place, group) in groups.iter().enumerate() {
+        let (settings, probing) = (group.policy.settings(), &group.probing);
+        let history = settings.minimum_history.unwrap_or_else(|| group.policy.trigger().needs());
+        add(format!("group[{place}].policy.minimum_history"), history.to_string());
+        add(format!("group[{place}].probing.interval_when_failing"), format!("{:?}", probing.interval_when_failing));
+        add(format!("group[{place}].probing.no_evidence_alarm"), format!("{:?}", group.no_evidence_alarm));
+        for (nth, one) in group.endpoints.iter().enumerate() {
+            add(format!("group[{place}].endpoint[{nth}].priority"), one.endpoint.priority.to_string());
+        }
+    }
+    list.sort_by_cached_key(|one| parts(&one.key));
+}
+
+/// `group[10].name` as (group, 10), (name, none): the tenth comes after the second.
+fn parts(key: &str) -> Vec<(String, Option<u64>)> {
+    let part = |part: &str| match part.trim_end_matches(']').split_once('[') {
+        Some((name, place)) => (name.to_owned(), place.parse().ok()),
+        None => (part.to_owned(), None),
+    };
+    key.split('.').map(part).collect()
 }

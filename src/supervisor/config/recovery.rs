@@ -16,40 +16,36 @@ impl GroupConfig {
         planning::Probing::nearest(self.probing.interval, self.probing.interval_when_failing, self.probing.timeout)
     }
 
-    /// What makes the primary DOWN: so many failures in a row, which is what every trigger comes to in an outage. How
-    /// often a blip is as long, it tells of failures in a row only.
+    /// What makes each path DOWN, one of each kind. Of a real outage every result is a failure, so `failures = K, of = N`
+    /// takes K in a row.
     #[must_use]
-    pub fn trigger(&self) -> Trigger {
-        let primary = self.endpoints.iter().find(|one| one.endpoint.primary);
-        Trigger::Consecutive(self.failures(primary.and_then(|one| one.endpoint.trigger)))
-    }
-
-    /// The failures in a row with which an outage makes a path DOWN, be it by a trigger of its `own`.
-    fn failures(&self, own: Option<crate::engine::Trigger>) -> u32 {
-        match own.unwrap_or(self.policy.trigger()).rule() {
-            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => failures,
-            // The first of them that is as far from the first as the window is long.
-            TriggerRule::Window(span) => {
-                let slot = self.timing().interval_when_failing().as_nanos().max(1);
-                u32::try_from(span.as_nanos().div_ceil(slot)).unwrap_or(u32::MAX).saturating_add(1)
+    pub fn triggers(&self) -> Vec<Trigger> {
+        let mut triggers = Vec::new();
+        for one in &self.endpoints {
+            let trigger = match one.endpoint.trigger.unwrap_or(self.policy.trigger()).rule() {
+                TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => {
+                    Trigger::Consecutive(failures)
+                }
+                TriggerRule::Window(span) => Trigger::Window(span),
+            };
+            if !triggers.contains(&trigger) {
+                triggers.push(trigger);
             }
         }
+        triggers
     }
 
-    /// The least and the most of them, over all paths.
-    fn failures_of_all(&self) -> (u32, u32) {
-        let all = || self.endpoints.iter().map(|one| self.failures(one.endpoint.trigger));
-        let of_policy = self.failures(None);
-        (all().min().unwrap_or(of_policy), all().max().unwrap_or(of_policy))
-    }
-
-    /// Detection time bounds, from a fault to DOWN, over all paths.
+    /// Detection time bounds, from a fault to DOWN, over all endpoints.
     #[must_use]
     pub fn detection(&self) -> Detection {
-        let of = |failures| self.timing().detection(Trigger::Consecutive(failures));
-        let (least, most) = self.failures_of_all();
-        let (best, worst) = (of(least), of(most));
-        Detection { refused: (best.refused.0, worst.refused.1), hung: (best.hung.0, worst.hung.1) }
+        let bounds = self.triggers().into_iter().map(|trigger| self.timing().detection(trigger));
+        let widest = |all: Detection, one: Detection| Detection {
+            refused: (all.refused.0.min(one.refused.0), all.refused.1.max(one.refused.1)),
+            hung: (all.hung.0.min(one.hung.0), all.hung.1.max(one.hung.1)),
+        };
+        bounds
+            .reduce(widest)
+            .unwrap_or(Detection { refused: (Duration::ZERO, Duration::ZERO), hung: (Duration::ZERO, Duration::ZERO) })
     }
 
     /// What comes after detection, if the last level of every hook succeeds at its deadline: the flow hook's answer, the
@@ -115,9 +111,9 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
     if worst <= rto {
         return;
     }
-    let (_, threshold) = group.failures_of_all();
+    let failures = group.triggers().iter().map(|trigger| trigger.failures(&timing)).max().unwrap_or(1);
     let Probing { interval, interval_when_failing, timeout, .. } = group.probing;
-    let further = threshold.saturating_sub(1);
+    let further = failures.saturating_sub(1);
     let mut found = format!(
         "{rto:?} cannot be met: at worst {worst:?}, of which detection {detection:?} (interval {interval:?} + {further} x \
          interval_when_failing {interval_when_failing:?} + timeout {timeout:?})"
@@ -134,9 +130,11 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
     let mut expected = format!("at least {worst:?}, or shorter deadlines of hooks");
     if let Some(left) = stages.detection_left(rto) {
         if let Some(most) = timing.most_failures_within(left) {
-            expected.push_str(&format!(", or failure_threshold at most {most}"));
+            let plain = group.triggers() == [Trigger::Consecutive(group.policy.settings().failure_threshold)];
+            let key = if plain { "failure_threshold at most" } else { "a trigger that takes, in a row, at most" };
+            expected.push_str(&format!(", or {key} {most}"));
         }
-        if let Some(longest) = timing.longest_interval_within(threshold.into(), left) {
+        if let Some(longest) = timing.longest_interval_within(failures, left) {
             // Rounded down to what people write.
             let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
             let longest = if millis > 0 { Duration::from_millis(millis) } else { longest };

@@ -361,6 +361,17 @@ impl Core {
         &self.config
     }
 
+    /// What a paused loop would do now; `None` if it is not paused, or would do nothing.
+    #[must_use]
+    pub fn would_answer(&self, now: Timestamp) -> Option<String> {
+        if !self.is_paused() || !self.awaited.is_empty() {
+            return None;
+        }
+        let decision = self.engine.assess_failover(now, crate::engine::FenceStatus::Unconfirmed).ok()?;
+        let idle = matches!(decision.outcome, FailoverOutcome::NoAction);
+        (!idle).then(|| format!("{}: {}", decision.outcome.name(), decision.reason))
+    }
+
     /// Whether there has been no evidence on the active path for longer than `no_evidence_alarm`.
     #[must_use]
     pub fn is_silent(&self) -> bool {

@@ -8,6 +8,7 @@ use super::super::config::{CancelOnDisconnect, Hook};
 use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
 use super::super::journal::flow_text;
 use super::core::{Core, Effect, Entry, note};
+use super::trouble::Trouble;
 
 /// The first wait before a failed hook is tried again; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -21,6 +22,7 @@ pub(super) struct Lane {
     fence: Attempts,
     reconcile: Attempts,
     halt: Attempts,
+    trouble: Option<Trouble>,
     /// The order flow that the flow hook was last told of in this run, in words. What it was told before a restart
     /// nobody knows.
     told: Option<String>,
@@ -73,6 +75,24 @@ impl Lane {
     pub(super) fn next_retry(&self) -> Option<Timestamp> {
         let attempts = [self.fence, self.reconcile, self.halt];
         attempts.into_iter().filter_map(|attempts| attempts.not_before).min()
+    }
+
+    pub(super) fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Not before when a stage with retries is tried again.
+    pub(super) fn retry_of(&self, stage: Stage) -> Option<Timestamp> {
+        match stage {
+            Stage::Fence => self.fence.not_before,
+            Stage::Reconcile => self.reconcile.not_before,
+            Stage::Halt => self.halt.not_before,
+            Stage::Switch | Stage::Flow => None,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_none()
     }
 
     pub(super) fn halted(&mut self) {
@@ -167,7 +187,7 @@ impl Core {
         }
     }
 
-    fn fence_wanted(&self, now: Timestamp) -> bool {
+    pub(super) fn fence_wanted(&self, now: Timestamp) -> bool {
         self.engine.is_spent() && !self.is_fenced(now) && self.engine.policy().settings().require_fence
     }
 
@@ -214,6 +234,9 @@ impl Core {
         let entry = Entry::HookEnd { ticket, stage, level, endpoint: running.endpoint, epoch, report: report.clone() };
         self.record(entry, stage != Stage::Flow, effects);
         let ok = report.result == HookResult::Ok;
+        if !ok || report.counts.is_some_and(|counts| counts.unknown > 0) {
+            self.lane.trouble = Some(Trouble::after(self.lane.trouble.take(), stage, epoch, &report));
+        }
         let present = self.engine.epoch().map_or(0, Epoch::get) == epoch;
         match stage {
             Stage::Flow => self.lane.told = Some(running.flow),

@@ -16,6 +16,7 @@ mod status;
 pub mod task;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
 pub use persist::{DriverState, first_start};

@@ -40,6 +40,10 @@ pub struct GroupStatus {
     pub failback_answer: Option<String>,
     /// Whether there has been no evidence on the active path for longer than `no_evidence_alarm`.
     pub active_silent: bool,
+    /// Of a paused group: what it would do, such as `FENCE_REQUIRED: the active path is DOWN`; null if nothing.
+    pub would_answer: Option<String>,
+    /// A hook that keeps failing: how often, with what, when it is tried again, and what a person can do instead.
+    pub hook_trouble: Option<String>,
     /// What waits for a person.
     pub waits_for: Option<String>,
     /// Where flow could go, best first.
@@ -122,6 +126,8 @@ impl GroupStatus {
             carried,
             failback_answer: core.failback_answer().map(str::to_owned),
             active_silent: core.is_silent(),
+            would_answer: core.would_answer(now),
+            hook_trouble: core.hook_trouble(now),
             waits_for: None,
             eligible_targets: engine.eligible_targets(now).map(|id| core.name(id)).collect(),
             operator_placed: engine.is_operator_placed(),

@@ -345,7 +345,8 @@ fn of_two_switchovers_that_wait_for_a_fence_the_later_one_is_carried_out() {
     let mut world = World::new(config(|config| config.hooks.fence.clear()));
     world.rounds(&["+++"]);
     for target in ["west", "north"] {
-        assert_eq!(world.command(Command::Switchover { target: target.to_owned() }).as_deref(), Ok("FENCE_REQUIRED"));
+        let said = world.command(Command::Switchover { target: target.to_owned() }).unwrap();
+        assert_eq!(said, "FENCE_REQUIRED: accepted; east in epoch 1 waits for a person's confirm-fence --epoch 1");
     }
     assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
     assert_eq!(world.core.engine().active().map(|id| world.core.name(id)).as_deref(), Some("north"));
@@ -473,7 +474,7 @@ fn manual_failback_is_reported_once_and_done_by_a_person() {
     }
     assert_eq!(world.published, "OPEN west #2");
     assert_eq!(world.records.iter().filter(|e| matches!(e, Entry::Note { code: "FAILBACK_POSSIBLE", .. })).count(), 1);
-    assert_eq!(world.command(Command::Failback).unwrap(), "FENCE_REQUIRED");
+    assert!(world.command(Command::Failback).unwrap().starts_with("FENCE_REQUIRED: accepted; "));
     assert_eq!(world.stage(), Some(Stage::Fence));
 }
 
@@ -655,7 +656,8 @@ fn a_person_who_confirms_a_fence_closes_the_path_even_if_it_recovered_meanwhile(
     // An operator's move: flow stays open until a person has fenced the path, and is closed by that.
     world.round("+++");
     world.end_hook(Stage::Reconcile, HookResult::Ok);
-    assert_eq!(world.command(Command::Switchover { target: "north".to_owned() }).unwrap(), "FENCE_REQUIRED");
+    let said = world.command(Command::Switchover { target: "north".to_owned() }).unwrap();
+    assert!(said.starts_with("FENCE_REQUIRED: accepted; "), "{said}");
     assert_eq!(world.published, "OPEN east #1");
     assert!(world.command(Command::ConfirmFence { epoch: 1 }).is_ok());
     let (_, request) = world.running.clone().unwrap();
@@ -760,4 +762,53 @@ async fn a_loop_that_ends_by_a_fault_of_its_own_is_noticed() {
     groups[1].inbox.send(Message::Ask { command, caller: None, answer }).await.unwrap();
     assert_eq!(task::until_one_ends(&groups).await, "breaks");
     assert!(groups[0].status().await.is_some());
+}
+
+#[test]
+fn a_hook_that_keeps_failing_is_told_with_its_reason_and_what_a_person_can_do() {
+    let mut world = World::new(config(|_| {}));
+    let trouble = |world: &World| world.core.hook_trouble(Timestamp::from_nanos(world.now));
+    world.rounds(&["+++", "x++", "x++"]);
+    assert_eq!(trouble(&world), None);
+    for failures in 1..=2 {
+        let (ticket, _) = world.running.take().unwrap();
+        let output = "trying\ncannot reach the gateway\n".to_owned();
+        let report = HookReport { result: HookResult::Exit(3), millis: 1, output, counts: None };
+        world.event(Event::HookEnded { ticket, report });
+        let expected = format!(
+            "the fence hook failed {failures} times, the last time with exit status 3: cannot reach the gateway; again \
+             in {failures} s; or confirm-fence --epoch 1"
+        );
+        assert_eq!(trouble(&world), Some(expected));
+        while world.stage().is_none() {
+            world.round("x++");
+        }
+    }
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(trouble(&world), None, "what succeeded at last is no trouble");
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    let (ticket, _) = world.running.take().unwrap();
+    let counts = Some(ReconcileCounts { resting: 0, filled: 0, unknown: 2 });
+    let report = HookReport { result: HookResult::Ok, millis: 1, output: String::new(), counts };
+    world.event(Event::HookEnded { ticket, report });
+    let text = trouble(&world).unwrap();
+    assert!(text.contains("2 orders of unknown fate") && text.ends_with("or confirm-reconciled --epoch 2"), "{text}");
+    assert!(world.command(Command::ConfirmReconciled { epoch: 2 }).is_ok());
+    assert_eq!(trouble(&world), None);
+}
+
+#[test]
+fn a_paused_group_says_what_it_would_do_and_that_a_halt_hook_waits() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++"]);
+    let would = |world: &World| world.core.would_answer(Timestamp::from_nanos(world.now));
+    assert!(world.command(Command::Pause).is_ok());
+    assert_eq!(would(&world), None, "nothing to do");
+    world.rounds(&["x++", "x++"]);
+    assert!(would(&world).unwrap().starts_with("FENCE_REQUIRED: "), "{:?}", would(&world));
+    let said = world.command(Command::Halt { text: "desk".to_owned() }).unwrap();
+    assert_eq!(said, "HALT OPERATOR; paused: the halt hook runs only after unpause");
+    assert_eq!(world.stage(), None);
+    assert!(world.command(Command::Unpause).is_ok());
+    assert_eq!((world.stage(), would(&world)), (Some(Stage::Halt), None));
 }

@@ -54,7 +54,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As records, hooks and the log have it: `fence`.
+    /// Its name in the configuration, the journal and the log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -118,7 +118,10 @@ fn bounds(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
             }
         }
         let blips = Blips::default();
-        let daily = blips.false_failovers_per_day(group.trigger(), &group.timing());
+        let timing = group.timing();
+        let triggers = group.triggers();
+        let Some(hastiest) = triggers.iter().min_by_key(|trigger| trigger.failures(&timing)) else { continue };
+        let daily = blips.false_failovers_per_day(*hastiest, &timing);
         writeln!(
             out,
             "{}: false failovers: about {daily:.1} a day, if blips come {blips} (an assumption: measure yours)",

@@ -50,7 +50,11 @@ impl Core {
                     .collect::<Vec<_>>()
                     .join(", ")),
             },
-            Command::Halt { text } => self.said(now, Input::Halt(HaltOrder::operator(text)), effects),
+            Command::Halt { text } => {
+                let said = self.said(now, Input::Halt(HaltOrder::operator(text)), effects)?;
+                let held_back = self.memory.paused && !self.config.hooks.halt.is_empty();
+                Ok(if held_back { format!("{said}; paused: the halt hook runs only after unpause") } else { said })
+            }
             Command::Resume => self.said(now, Input::Resume, effects),
             Command::Maintenance { endpoint, on } => {
                 self.said(now, Input::Maintenance { endpoint: endpoint.clone(), on: *on }, effects)
@@ -121,7 +125,16 @@ impl Core {
             self.leave(now, effects);
         }
         match decision.outcome {
-            FailoverOutcome::Switched(_) | FailoverOutcome::FenceRequired(_) => Ok(decision.outcome.name().to_owned()),
+            FailoverOutcome::Switched(_) => Ok(decision.outcome.name().to_owned()),
+            FailoverOutcome::FenceRequired(fence) => {
+                let (name, epoch) = (self.name(fence.endpoint), fence.epoch);
+                let how = if self.config.hooks.fence.is_empty() {
+                    format!("waits for a person's confirm-fence --epoch {epoch}")
+                } else {
+                    "is fenced first".to_owned()
+                };
+                Ok(format!("{}: accepted; {name} in epoch {epoch} {how}", decision.outcome.name()))
+            }
             outcome => Err(format!("{}: {}", outcome.name(), decision.reason)),
         }
     }

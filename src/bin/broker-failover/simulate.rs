@@ -1,0 +1,152 @@
+//! `simulate`: what each trigger's patience costs, on random blips and outages.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use broker_failover::planning::{Rate, Share};
+use broker_failover::sim::{Rule, Simulation, SimulationSettings};
+use broker_failover::supervisor::config::duration;
+
+use crate::plan::{refuse, replace};
+use crate::{simulate_output, simulate_plot};
+
+/// Probes from which on a run takes long enough to say how far it is.
+const LONG: u64 = 500_000_000;
+
+/// Simulate triggers: how often each fails over for nothing on calm days, how soon it detects an outage, and which
+/// outages it misses.
+///
+/// The triggers run in the engine that runs in production; blips and outages are random. Without arguments it prints the
+/// worked example: every value has the default that its flag states. They are a starting point, not a recommendation. The
+/// same flags give the same output, byte for byte.
+#[derive(clap::Args)]
+#[command(
+    after_help = "A DURATION is integers with units: 250ms, 60s, 1h 30m (ns, us, ms, s, m, h, d). A RATE is 4/h or 1/3y \
+    (s, m, h, d, y). A SHARE is 0.1% or 0.001. A TRIGGER is a number of failures in a row, 3; a window of nothing but \
+    failures, \"window 60s\"; or failures among the newest results, \"3 of 5\".\n\n\
+    Exit status: 0 simulated; 2 the command line is at fault, or the output cannot be written."
+)]
+pub(crate) struct Arguments {
+    /// Runs, each with a seed of its own; 1 to 100000 [default: 30]
+    #[arg(long, value_name = "N", help_heading = "Sample")]
+    seeds: Option<u32>,
+    /// The seed of the first run; those of the others follow [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Sample")]
+    seed: Option<u64>,
+    /// Calm days in each run; 1 to 36500 [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Sample")]
+    days: Option<u32>,
+
+    /// From one probe to the next [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "World")]
+    interval: Option<Duration>,
+    /// Probes that fail one by one though the path works [default: 0%]
+    #[arg(long, value_name = "SHARE", help_heading = "World")]
+    probe_loss: Option<Share>,
+    /// How often blips come, which pass by themselves [default: 4/h]
+    #[arg(long, value_name = "RATE", help_heading = "World")]
+    blips: Option<Rate>,
+    /// Their mean length, a table for each; may be repeated [default: 20s, 60s]
+    #[arg(long = "blip-mean", value_name = "DURATION", value_parser = duration, help_heading = "World")]
+    blip_means: Vec<Duration>,
+    /// How long the outages last: each run has one in which probes fail, and one that takes the prober with it [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "World")]
+    outage: Option<Duration>,
+
+    /// A row of the tables; may be repeated [default: 1, 3, 6, window 60s, 12, window 300s, window 900s]
+    #[arg(long = "trigger", value_name = "TRIGGER", help_heading = "Triggers")]
+    triggers: Vec<Rule>,
+
+    /// As JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Also plot patience against both prices to this file, as SVG; one that exists is not overwritten
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
+    /// Overwrite it
+    #[arg(long, requires = "svg", help_heading = "Output")]
+    force: bool,
+}
+
+impl Arguments {
+    fn settings(&self) -> SimulationSettings {
+        let defaults = SimulationSettings::default();
+        let or = |given: &Vec<Duration>, default| if given.is_empty() { default } else { given.clone() };
+        SimulationSettings {
+            seeds: self.seeds.unwrap_or(defaults.seeds),
+            first_seed: self.seed.unwrap_or(defaults.first_seed),
+            days: self.days.unwrap_or(defaults.days),
+            interval: self.interval.unwrap_or(defaults.interval),
+            probe_loss: self.probe_loss.unwrap_or(defaults.probe_loss),
+            blips: self.blips.unwrap_or(defaults.blips),
+            blip_means: or(&self.blip_means, defaults.blip_means),
+            triggers: if self.triggers.is_empty() { defaults.triggers } else { self.triggers.clone() },
+            outage: self.outage.unwrap_or(defaults.outage),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let simulated = Simulation::new(arguments.settings()).and_then(|simulation| {
+        let mut meter = Meter::of(&simulation);
+        let tables = simulation.run(|done, all| meter.show(done, all));
+        meter.end();
+        tables.map(|tables| (simulation, tables))
+    });
+    let (simulation, tables) = match simulated {
+        Ok(simulated) => simulated,
+        Err(error) => return refuse(&error.to_string()),
+    };
+    if let Some(file) = &arguments.svg {
+        let plot = simulate_plot::svg(simulation.settings(), &tables);
+        if let Err(error) = replace(file, plot.as_bytes(), arguments.force) {
+            let name = file.display();
+            return refuse(&match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    format!("{name}: exists, and nothing was written; --force overwrites it")
+                }
+                _ => format!("{name}: cannot be written: {error}"),
+            });
+        }
+    }
+    let mut out = anstream::stdout().lock();
+    let printed = match arguments.json {
+        true => writeln!(out, "{:#}", simulate_output::json(simulation.settings(), &tables)),
+        false => simulate_output::text(&mut out, simulation.settings(), &tables),
+    };
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            refuse(&format!("cannot write the simulation: {error}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// How far a long run is, on standard error, if somebody looks at it.
+struct Meter {
+    shown: Option<u64>,
+}
+
+impl Meter {
+    fn of(simulation: &Simulation) -> Self {
+        let wanted = simulation.evaluations() >= LONG && io::stderr().is_terminal();
+        Self { shown: wanted.then_some(0) }
+    }
+
+    fn show(&mut self, done: u64, all: u64) {
+        let percent = done * 100 / all.max(1);
+        if self.shown.is_some_and(|shown| shown < percent) {
+            self.shown = Some(percent);
+            let _ = write!(io::stderr(), "\rsimulated {percent} %");
+        }
+    }
+
+    /// Leaves an empty line.
+    fn end(&self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r{:16}\r", "");
+        }
+    }
+}
