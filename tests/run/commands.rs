@@ -104,8 +104,13 @@ fn a_halt_takes_free_words_or_none() {
         (&[], "by hand"),
         (&[""], "by hand"),
         (&["desk asked"], "desk asked"),
+        (&["-5%", "--and", "-c", "CONFIG", "falling", "--all", "-"], "-5% --and falling -"),
     ] {
-        assert_eq!(rig.obey(&[&["halt"], words].concat()), "HALT OPERATOR", "{words:?}");
+        let config = rig.file("config.toml").display().to_string();
+        let words: Vec<_> = words.iter().map(|word| if *word == "CONFIG" { &*config } else { word }).collect();
+        let command: &[&str] = if words.contains(&&*config) { &["halt"] } else { &["halt", "--config", &config] };
+        let output = Rig::binary(&[command, &words].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?} {output:?}");
         rig.until("it is told", |group| group["halt_text"] == text);
         rig.obey(&["resume"]);
     }

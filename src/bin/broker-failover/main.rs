@@ -14,10 +14,12 @@ mod simulate_output;
 mod simulate_plot;
 mod table;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use broker_failover::supervisor::group;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Decides which network path to a broker carries order flow, and refuses every switch that is not evidenced.
@@ -118,8 +120,49 @@ fn whole_bash(script: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(script).replace("broker__subcmd__failover", "broker__failover").into_bytes()
 }
 
+/// The command line. A halt must not fail because a word of its reason looks like a flag: what is none is a word.
+fn parsed() -> Cli {
+    let given: Vec<_> = std::env::args_os().collect();
+    let refused = match Cli::try_parse_from(&given) {
+        Ok(cli) => return cli,
+        Err(refused) => refused,
+    };
+    let halt = given.get(1).is_some_and(|name| name == "halt") && refused.kind() == ErrorKind::UnknownArgument;
+    let again = halt.then(|| Cli::try_parse_from(reason_last(&given)).ok()).flatten();
+    again.unwrap_or_else(|| refused.exit())
+}
+
+/// The arguments of `halt` with its flags first and then, as such, the words.
+fn reason_last(given: &[OsString]) -> Vec<OsString> {
+    let command = Cli::command();
+    let flags: Vec<_> = command.find_subcommand("halt").into_iter().flat_map(|halt| halt.get_arguments()).collect();
+    let (mut first, mut words) = (given.iter().take(2).cloned().collect::<Vec<_>>(), vec![OsString::from("--")]);
+    let mut rest = given.iter().skip(2);
+    while let Some(argument) = rest.next() {
+        let text = argument.to_string_lossy();
+        if text == "--" {
+            words.extend(rest.by_ref().cloned());
+            break;
+        }
+        let (name, value) = text.split_once('=').map_or((&*text, false), |(name, _)| (name, true));
+        let flag = flags.iter().find(|flag| {
+            let long = flag.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long));
+            long || flag.get_short().is_some_and(|short| name.strip_prefix('-') == Some(&*short.to_string()))
+        });
+        match flag {
+            None => words.push(argument.clone()),
+            Some(flag) => {
+                first.push(argument.clone());
+                first.extend(rest.by_ref().take(usize::from(!value && flag.get_action().takes_values())).cloned());
+            }
+        }
+    }
+    first.extend(words);
+    first
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    match parsed().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
