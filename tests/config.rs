@@ -221,6 +221,7 @@ fn what_is_legal_but_dangerous_is_a_warning() {
         ("cooldown = \"60s\"", "require_fence = false", "policy.require_fence"),
         ("cooldown = \"60s\"", "max_health_age = \"2s\"", "policy.max_health_age"),
         ("priority = 10\n", "", "endpoint[1].priority"),
+        ("priority = 10", "priority = 20", "endpoint[1].probe: a bare TCP probe"),
         ("tcp://127.0.0.1:18082", "tcp://localhost:18081", "are one address"),
         ("halt      = { command = [\"./halt.sh\"], timeout = \"2s\" }", "", "no halt hook"),
         ("[\"./halt.sh\"]", "[\"no-such-program\"]", "\"no-such-program\" is in no folder of PATH"),

@@ -29,7 +29,8 @@ pub fn suspended() -> u64 {
     nanos(ClockId::Boottime).saturating_sub(nanos(ClockId::Monotonic))
 }
 
-/// The wall clock, in nanoseconds since 1970; for audit only, nothing computes with it.
+/// The wall clock, in nanoseconds since 1970: for audit, the age of closed journal segments, certificates and dates that
+/// a far side names. No decision is computed with it.
 #[must_use]
 pub fn wall() -> u64 {
     nanos(ClockId::Realtime)

@@ -17,7 +17,7 @@ use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
-use super::group::task::{self, GroupHandle, Message};
+use super::group::task::{self, Feed, GroupHandle, Message};
 use super::group::{Core, DriverState, Event, adapted, first_start};
 use super::hooks::Stage;
 use super::journal::{
@@ -133,9 +133,9 @@ impl Supervisor {
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
         for (group, (core, probers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let handle = task::start(core, journal.handle(), clock);
-            watching.insert(group.name.clone(), watch(group, &handle, &scheduler, probers).await);
-            groups.push(handle);
+            let (asked, feed) = watch(group, &scheduler, probers);
+            watching.insert(group.name.clone(), asked);
+            groups.push(task::start(core, journal.handle(), clock, feed));
         }
         tell_of_failure(journal.handle(), &groups);
         let (groups, file) = (Arc::from(groups), options.file.clone());
@@ -301,32 +301,13 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
     });
 }
 
-/// Probes the group's endpoints and hands the results to its loop.
-async fn watch(group: &GroupConfig, handle: &GroupHandle, scheduler: &Scheduler, probers: Probers) -> Watching {
-    let (events, mut told) = mpsc::channel(BACKLOG);
-    let mut watching = Watching { scheduled: scheduler.group(events), endpoints: Vec::new(), probers: BTreeMap::new() };
+/// Asks the group's endpoints, and where their results come out.
+fn watch(group: &GroupConfig, scheduler: &Scheduler, probers: Probers) -> (Watching, Feed) {
+    let (sender, events) = mpsc::channel(BACKLOG);
+    let mut watching = Watching { scheduled: scheduler.group(sender), endpoints: Vec::new(), probers: BTreeMap::new() };
     for (name, prober) in probers {
         watching.watch(group, &name, prober);
     }
-    let (inbox, name) = (handle.inbox.clone(), handle.name.clone());
-    // What is asked is known to the loop before the first result. A group that has stopped needs not know.
-    let _ = inbox.send(Message::Watching(watching.endpoints.clone())).await;
-    tokio::spawn(async move {
-        while let Some(event) = told.recv().await {
-            let message = match event {
-                scheduler::Event::Slot(slot) => Message::Slot(slot),
-                scheduler::Event::Stall(stall) => {
-                    Message::Event(Event::Stall { text: format!("{:?}: {stall:?}", stall.cause) })
-                }
-                scheduler::Event::Late(late) => {
-                    warn!(group = name, slot = late.slot, "late answer dropped");
-                    continue;
-                }
-            };
-            if inbox.send(message).await.is_err() {
-                return;
-            }
-        }
-    });
-    watching
+    let feed = Feed { events, watched: watching.endpoints.clone() };
+    (watching, feed)
 }

@@ -172,7 +172,12 @@ impl Rig {
     pub(crate) fn open(setting: &Setting) -> Self {
         let mut rig = Self::new(setting);
         rig.start(&["--first-start", "east"]);
-        rig.until("flow opens on east", |group| group["order_flow"] == "OPEN east #1");
+        // Nothing is moved before everybody was heard of.
+        let known = |one: &Value| one["state"] != "UNKNOWN";
+        rig.until("flow is open on east, and every endpoint is known", |group| {
+            group["order_flow"] == "OPEN east #1"
+                && group["endpoints"].as_array().is_some_and(|all| all.iter().all(known))
+        });
         rig
     }
 

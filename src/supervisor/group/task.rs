@@ -1,6 +1,7 @@
 //! Carries out what the [`Core`] decides: records, publications, hooks, in their order.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +16,7 @@ use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
 use super::super::journal::{Body, Peer, StageRecord, flow_text};
 use super::super::reload::GroupChange;
-use super::super::scheduler::SlotResult;
+use super::super::scheduler::{self, SlotResult};
 use super::status::GroupStatus;
 use super::{Command, Core, Effect, Entry, Event, Observed, Outcome, Reloaded};
 
@@ -72,15 +73,20 @@ pub struct Found {
     pub words: Vec<String>,
 }
 
+/// What the group's endpoints are found to be.
+#[derive(Debug)]
+pub struct Feed {
+    /// The scheduler's events.
+    pub events: mpsc::Receiver<scheduler::Event>,
+    /// Which endpoints they are of.
+    pub watched: Vec<Watched>,
+}
+
 /// What a group is sent.
 #[derive(Debug)]
 pub enum Message {
     /// Something happened.
     Event(Event),
-    /// A slot came to its one result.
-    Slot(SlotResult),
-    /// These are asked from now on.
-    Watching(Vec<Watched>),
     /// The configuration is to change.
     Reload(Box<Offer>),
     /// A person asked for something and waits for the answer.
@@ -154,7 +160,7 @@ pub async fn until_one_ends(groups: &[GroupHandle]) -> String {
 }
 
 /// Starts a group on the present runtime.
-pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle {
+pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock, feed: Feed) -> GroupHandle {
     let (inbox, messages) = mpsc::channel(INBOX);
     let (publisher, reader) = path::publish(Path::of(core.engine()), clock.now());
     let name = core.config().name.clone();
@@ -169,10 +175,10 @@ pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock) -> GroupHandle 
         running: HashMap::new(),
         journal_failed: false,
         group: name.clone(),
-        watched: Vec::new(),
+        watched: feed.watched,
         states: HashMap::new(),
     };
-    tokio::spawn(task.run(messages, ends));
+    tokio::spawn(task.run(messages, ends, feed.events));
     GroupHandle { name, inbox, reader }
 }
 
@@ -192,19 +198,24 @@ struct Task<L> {
 }
 
 impl<L: Ledger> Task<L> {
-    async fn run(mut self, mut messages: mpsc::Receiver<Message>, mut ends: mpsc::Receiver<(u64, HookReport)>) {
+    async fn run(
+        mut self,
+        mut messages: mpsc::Receiver<Message>,
+        mut ends: mpsc::Receiver<(u64, HookReport)>,
+        mut events: mpsc::Receiver<scheduler::Event>,
+    ) {
         self.step(Event::Deadline, None).await;
+        let mut alarm = Alarm::default();
         loop {
-            let wait = self.core.next_deadline().map(|at| Duration::from_nanos(at.nanos_since(self.clock.now())));
+            alarm.set(self.core.next_deadline(), &self.clock);
             tokio::select! {
+                Some(event) = events.recv() => self.observe(event).await,
                 Some((ticket, report)) = ends.recv() => {
                     self.running.remove(&ticket);
                     self.step(Event::HookEnded { ticket, report }, None).await;
                 }
                 message = messages.recv() => match message {
                     Some(Message::Event(event)) => self.step(event, None).await,
-                    Some(Message::Slot(slot)) => self.slot(slot).await,
-                    Some(Message::Watching(watched)) => self.watched = watched,
                     Some(Message::Reload(offer)) => self.reload(*offer).await,
                     Some(Message::Ask { command, caller, answer }) => {
                         self.step(Event::Command { command, caller }, Some(answer)).await;
@@ -219,8 +230,20 @@ impl<L: Ledger> Task<L> {
                     }
                     None => return self.stop(&mut ends).await,
                 },
-                () = sleep(wait) => self.step(Event::Deadline, None).await,
+                () = alarm.ring() => {
+                    if self.core.next_deadline().is_some_and(|due| due <= self.clock.now()) {
+                        self.step(Event::Deadline, None).await;
+                    }
+                }
             }
+        }
+    }
+
+    async fn observe(&mut self, event: scheduler::Event) {
+        match event {
+            scheduler::Event::Slot(slot) => self.slot(slot).await,
+            scheduler::Event::Stall(stall) => self.step(Event::Stall { text: stall.to_string() }, None).await,
+            scheduler::Event::Late(late) => warn!(group = self.group, slot = late.slot, "late answer dropped"),
         }
     }
 
@@ -426,9 +449,27 @@ impl<L: Ledger> Task<L> {
     }
 }
 
-async fn sleep(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => tokio::time::sleep(wait).await,
-        None => std::future::pending().await,
+/// Rings when time alone makes something due. Each result moves the silence alarm away; what is set for a later moment
+/// than before is left to ring too early, which costs less than to set it anew each time.
+#[derive(Default)]
+struct Alarm {
+    rings: Option<(Timestamp, Pin<Box<tokio::time::Sleep>>)>,
+}
+
+impl Alarm {
+    fn set(&mut self, due: Option<Timestamp>, clock: &BootClock) {
+        let Some(due) = due else { return };
+        if self.rings.as_ref().is_none_or(|(at, _)| due < *at) {
+            let wait = Duration::from_nanos(due.nanos_since(clock.now()));
+            self.rings = Some((due, Box::pin(tokio::time::sleep(wait))));
+        }
+    }
+
+    async fn ring(&mut self) {
+        match &mut self.rings {
+            Some((_, sleep)) => sleep.await,
+            None => std::future::pending().await,
+        }
+        self.rings = None;
     }
 }

@@ -754,7 +754,10 @@ async fn a_loop_that_ends_by_a_fault_of_its_own_is_noticed() {
             config.hooks = Hooks::default();
         });
         let engine = first_start(&config, "east", Timestamp::ZERO).unwrap();
-        task::start(Core::new(config, engine, DriverState::new(), Timestamp::ZERO), Panics, BootClock::default())
+        let core = Core::new(config, engine, DriverState::new(), Timestamp::ZERO);
+        let (_, events) = tokio::sync::mpsc::channel(1);
+        let feed = task::Feed { events, watched: Vec::new() };
+        task::start(core, Panics, BootClock::default(), feed)
     };
     let groups = [start("lives"), start("breaks")];
     let command = Command::Pause;
