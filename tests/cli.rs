@@ -914,7 +914,8 @@ fn a_decision_record_is_written_whole_and_never_over_another_file_unasked() {
     fs::create_dir(&place).expect("the folder can be made");
     let path = place.join("0001-standby.md").to_str().expect("the path is UTF-8").to_owned();
     let write = |more: &[&str]| run(&[&["plan", PLAN_EXAMPLE, "--adr", &path][..], more].concat(), "");
-    assert_eq!(write(&[]).status, 0);
+    let ran = write(&[]);
+    assert_eq!((ran.status, &*ran.stderr), (0, &*format!("broker-failover: the decision is written to {path}\n")));
     let record = fs::read_to_string(&path).expect("it is there");
     assert!(record.starts_with("# Decision: warm standby behind a load balancer\n"), "{record}");
     assert!(
@@ -967,6 +968,28 @@ fn a_check_tells_what_the_settings_promise() {
     }
 }
 
+#[test]
+fn a_check_ends_with_its_verdict() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
+    let text = fs::read_to_string(example).unwrap();
+    let last = |path: &str| {
+        let ran = run(&["check", path], "");
+        (ran.status, ran.stdout.lines().last().unwrap_or_default().to_owned(), ran.stdout)
+    };
+    let warnings = |out: &str| out.lines().filter(|line| line.contains(": warning: ")).count();
+    let (status, verdict, out) = last(example);
+    assert_eq!((status, warnings(&out)), (0, 1), "a tcp probe proves little: {out}");
+    assert_eq!(verdict, format!("{example}: accepted (1 warning)"));
+    let unhalted = text.replace("./fence.sh", "true").replace("./reconcile.sh", "true").replace("halt  ", "# halt");
+    let other = file("verdict.toml", &unhalted);
+    let (status, verdict, out) = last(&other);
+    assert!(status == 0 && warnings(&out) > 1, "{out}");
+    assert_eq!(verdict, format!("{other}: accepted ({} warnings)", warnings(&out)));
+    let (status, _, out) = last(&file("verdict-refused.toml", &text.replacen("name = ", "nmae = ", 1)));
+    assert_eq!((status, out.contains("accepted")), (2, false), "{out}");
+    assert!(out.contains("the key is missing; expected a value: "), "{out}");
+}
+
 // ---- Pipes, help, flags ---------------------------------------------------------------------------------------------------
 
 #[test]
@@ -1014,6 +1037,34 @@ fn there_are_completions_for_the_usual_shells() {
         );
     }
     assert_eq!(run(&["completions", "abacus"], "").status, 2);
+}
+
+#[test]
+fn bash_completes_commands_below_commands_and_their_flags() {
+    let script = file("completions.bash", &run(&["completions", "bash"], "").stdout);
+    let complete = |words: &[&str]| {
+        let (current, before) = words.split_last().expect("a word");
+        let asked = format!(
+            "source {script}\nCOMP_WORDS=(broker-failover {} '{current}')\nCOMP_CWORD={}\n\
+             _broker__failover broker-failover '{current}' '{}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            before.join(" "),
+            words.len(),
+            before.last().unwrap_or(&"broker-failover"),
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &asked]).output().expect("bash is there");
+        let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
+        assert_eq!(text(output.stderr), "", "{words:?}");
+        text(output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let journal = complete(&["journal", ""]);
+    for command in ["show", "verify", "export"] {
+        assert!(journal.iter().any(|word| word == command), "{command} in {journal:?}");
+    }
+    assert_eq!(complete(&["run", "--lo"]), ["--log"]);
+    assert_eq!(complete(&["run", "--log", ""]), ["text", "json"]);
+    assert_eq!(complete(&["journal", "show", "--no"]), ["--no-probes"]);
+    assert_eq!(complete(&["confirm-fence", "--ep"]), ["--epoch"]);
+    assert_eq!(complete(&["conf"]), ["confirm-fence", "confirm-reconciled"]);
 }
 
 #[test]

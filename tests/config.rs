@@ -139,7 +139,11 @@ fn every_error_says_where_what_and_what_would_be_right() {
             "group[0].policy: minimum_history is 2; expected at least 3, which the trigger needs",
         ),
         ("priority = 10", "trigger = {}", "group[0].endpoint[1].trigger: no key; expected \"consecutive\" alone"),
-        ("journal = \"state/journal\"", "", "supervisor.journal: the key is missing; expected Folder of the journal"),
+        (
+            "journal = \"state/journal\"",
+            "",
+            "supervisor.journal: the key is missing; expected a value: Folder of the journal",
+        ),
     ];
     for (from, to, expected) in cases {
         let error = error(from, to);

@@ -19,7 +19,7 @@ struct Witness {
 
 impl Audience for &mut Witness {
     fn scene(&mut self, scene: &Scene) {
-        self.flows.extend(scene.group.as_ref().map(|group| group.order_flow.clone()));
+        self.flows.push(scene.flow.clone());
     }
 
     fn frame(&mut self, _: &Frame) {}
@@ -61,6 +61,13 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
     for (flow, what) in [("OPEN west #2", "failed over"), ("OPEN east #3", "failed back"), ("OPEN west #4", "again")] {
         assert!(witness.flows.iter().any(|seen| seen == flow), "{what}: {flow} not among {:?}", witness.flows);
     }
+    for (text, flow) in
+        [("flow is held", "HOLD SWITCHING"), ("a new epoch", "HOLD RECONCILING"), ("flow is open", "OPEN ")]
+    {
+        let scenes: Vec<_> = summary.scenes.iter().filter(|scene| scene.text.ends_with(text)).collect();
+        assert_eq!(scenes.len(), 4, "{text}");
+        assert!(scenes.iter().all(|scene| scene.flow.starts_with(flow)), "what a scene is about: {scenes:?}");
+    }
     assert!(summary.accepted > 0 && summary.refused > 0);
     assert_eq!(summary.book, summary.accepted + summary.unknown_taken, "the broker and the client count the same");
 }
@@ -69,11 +76,27 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
 fn the_binary_plays_it_in_plain_lines_when_nobody_watches() {
     let _alone = ONE_AT_A_TIME.blocking_lock();
     let output =
-        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "8"]).output().expect("it runs");
+        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "10"]).output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(!out.contains('\x1b'), "no escape sequence in a pipe: {out}");
     assert_eq!(out.matches("\n  held ").count(), 3, "{out}");
     assert!(out.contains("FAILOVER east -> west") && out.contains("FLAP_SUPPRESSED"), "{out}");
     assert_eq!(err, "");
+}
+
+#[test]
+fn a_speed_that_a_busy_machine_cannot_follow_is_refused() {
+    let demo = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_broker-failover")).arg("demo").args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.code(), text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    for speed in ["11", "0.09", "0", "-1", "nan", "fast"] {
+        let (status, text) = demo(&[&format!("--speed={speed}")]);
+        assert_eq!(status, Some(2), "{speed}");
+        assert!(text.contains("expected a number from 0.1 to 10"), "{text}");
+    }
+    let (_, help) = demo(&["--help"]);
+    assert!(help.contains("(0.1 to 10). Some waits have a floor"), "{help}");
 }

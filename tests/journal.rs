@@ -1896,6 +1896,54 @@ mod command_line {
     }
 
     #[test]
+    fn show_is_cut_to_what_is_new_since_when_and_how_many_rows() {
+        let (folder, _) = small("cli-show-less");
+        let rows = |flags: &[&str]| {
+            let (status, out, error) = journal(&[&["show"], flags].concat(), &folder.0);
+            assert_eq!((status, &*error), (Some(0), ""), "{flags:?}");
+            out.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all = rows(&[]);
+        // One row for each change of a path's state, in place of one for each result.
+        let brief = rows(&["--no-probes"]);
+        let probes = |rows: &[String]| rows.iter().filter(|row| row.contains(" probe ")).cloned().collect::<Vec<_>>();
+        let mut states = BTreeMap::new();
+        let state = |row: &String| {
+            let (question, answer) = row.split_once(" probe ").unwrap().1.split_once(": ").unwrap();
+            (question.split(' ').next().unwrap().to_owned(), answer.split(',').next().unwrap().to_owned())
+        };
+        let news: Vec<_> = probes(&all)
+            .into_iter()
+            .filter(|row| {
+                let (endpoint, answer) = state(row);
+                states.insert(endpoint, answer.clone()) != Some(answer) || row.contains(", ")
+            })
+            .collect();
+        assert_eq!(probes(&brief), news);
+        assert!(probes(&brief).len() < probes(&all).len(), "{all:#?}");
+        let others = |rows: &[String]| rows.len() - probes(rows).len();
+        assert_eq!(others(&brief), others(&all), "nothing else repeats here");
+
+        assert_eq!(rows(&["--last", "3"]), all[all.len() - 3..]);
+        assert_eq!(rows(&["--last", "1000"]), all);
+        assert_eq!(rows(&["--last", "2", "--no-probes"]), brief[brief.len() - 2..]);
+        assert_eq!(rows(&["--last", "2", "--group", "nobody"]), [""; 0]);
+
+        assert_eq!(rows(&["--since", "1h"]), all, "back from the last record");
+        assert_eq!(rows(&["--since", "2000-01-01"]), all);
+        assert_eq!(rows(&["--since", "2100-01-01T00:00:00Z"]), [""; 0]);
+        // A time as a row has it, and as RFC 3339.
+        let wall = |row: &String| row.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ");
+        let middle = wall(&all[all.len() / 2]);
+        let later: Vec<_> = all.iter().filter(|row| wall(row) >= middle).cloned().collect();
+        assert_eq!(rows(&["--since", &middle]), later);
+        assert_eq!(rows(&["--since", &format!("{}Z", middle.replace(' ', "T")), "--last", "1"]), all[all.len() - 1..]);
+        let (status, _, error) = journal(&["show", "--since", "yesterday"], &folder.0);
+        assert_eq!(status, Some(2));
+        assert!(error.contains("expected a time such as 2026-11-29T22:13:05Z, or a duration back"), "{error}");
+    }
+
+    #[test]
     fn what_export_prints_is_what_replay_takes() {
         let (folder, _) = small("cli-export");
         let (status, scenario, error) = journal(&["export", "--group", "main"], &folder.0);

@@ -3,6 +3,8 @@
 //! ```text
 //! -> {"group":"main-account","command":{"halt":{"text":"desk asked"}}}
 //! <- {"ok":"HALT OPERATOR"}
+//! -> {"all":true,"command":"resume"}
+//! <- {"ok":[{"group":"main-account","ok":"HOLD RECONCILING"},{"group":"other","error":"NOT_HALTED: .."}]}
 //! -> {"reload":true}
 //! <- {"ok":"reloaded: main-account: policy cooldown 60s -> 90s"}
 //! -> {"status":true}
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
@@ -42,6 +45,9 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to take its answer, and the supervisor to give it.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
+/// How long one of all groups may take to answer: less, so that the answers of the others are still waited for.
+const LONGEST_ANSWER: Duration = Duration::from_secs(12);
+
 /// What is asked over the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
@@ -52,6 +58,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<String>,
         /// What is wanted of it.
+        command: Command,
+    },
+    /// A command to every group, each of which answers for itself.
+    All {
+        /// Always true.
+        all: bool,
+        /// What is wanted of them.
         command: Command,
     },
     /// The state of every group.
@@ -70,10 +83,20 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Answer {
-    /// Done; for `status`, the groups.
+    /// Done; for `status`, the groups; for all groups, the [`GroupAnswer`] of each.
     Ok(serde_json::Value),
     /// Refused, and why; nothing was changed.
     Error(String),
+}
+
+/// What one of all groups answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupAnswer {
+    /// The group.
+    pub group: String,
+    /// What it answered.
+    #[serde(flatten)]
+    pub answer: Answer,
 }
 
 /// Listens on `path`, readable by this user alone. A socket that an earlier run left behind is replaced; one on which
@@ -196,6 +219,11 @@ async fn obey(groups: &[GroupHandle], reloads: &ReloadHandle, request: Request, 
             Ok(value) => Answer::Ok(value),
             Err(error) => Answer::Error(error.to_string()),
         },
+        Request::All { all: false, .. } => Answer::Error("all is false; nothing was done".to_owned()),
+        Request::All { command, .. } => match serde_json::to_value(obey_all(groups, &command, caller).await) {
+            Ok(value) => Answer::Ok(value),
+            Err(error) => Answer::Error(error.to_string()),
+        },
         Request::Command { group, command } => match find(groups, group.as_deref()) {
             Err(why) => Answer::Error(why),
             Ok(group) => match group.ask(command, Some(caller)).await {
@@ -204,6 +232,27 @@ async fn obey(groups: &[GroupHandle], reloads: &ReloadHandle, request: Request, 
             },
         },
     }
+}
+
+/// All at once: a group that does not answer (its disk hangs, say) keeps no other from being told, nor from being heard.
+async fn obey_all(groups: &[GroupHandle], command: &Command, caller: Peer) -> Vec<GroupAnswer> {
+    let mut asked = JoinSet::new();
+    for (place, group) in groups.iter().cloned().enumerate() {
+        let command = command.clone();
+        asked.spawn(async move {
+            let answer = match timeout(LONGEST_ANSWER, group.ask(command, Some(caller))).await {
+                Ok(Ok(text)) => Answer::Ok(text.into()),
+                Ok(Err(why)) => Answer::Error(why),
+                Err(_) => {
+                    Answer::Error(format!("no answer within {LONGEST_ANSWER:?}; whether it was done is not known"))
+                }
+            };
+            (place, GroupAnswer { group: group.name, answer })
+        });
+    }
+    let mut answers = asked.join_all().await;
+    answers.sort_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// The state of every group that still runs.

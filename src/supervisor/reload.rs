@@ -4,11 +4,16 @@
 //! groups and then has all of them or none change is the [running supervisor](super::running).
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::engine::{Endpoint, PolicySettings};
+use crate::engine::{Endpoint, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
 
-use super::config::{Config, EndpointConfig, GroupConfig, Hooks, Probing, SupervisorConfig, redacted};
+use super::config::{
+    CancelOnDisconnect, Config, EndpointConfig, FailbackMode, GroupConfig, Hooks, Probing, Require, SupervisorConfig,
+    redacted,
+};
 
 /// What a reload does to one group.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,9 +77,56 @@ fn supervisor(old: &SupervisorConfig, new: &SupervisorConfig) -> Vec<String> {
     words.into_iter().map(|what| format!("[supervisor] {what}; expected no change (it needs a restart)")).collect()
 }
 
-fn differs<T: PartialEq + Debug>(words: &mut Vec<String>, key: &str, old: &T, new: &T) {
+fn differs<T: PartialEq + InWords>(words: &mut Vec<String>, key: &str, old: &T, new: &T) {
     if old != new {
-        words.push(format!("{key} {old:?} -> {new:?}"));
+        words.push(format!("{key} {} -> {}", old.in_words(), new.in_words()));
+    }
+}
+
+/// A value as the file would have it, or nearly.
+trait InWords {
+    fn in_words(&self) -> String;
+}
+
+impl<T: InWords> InWords for Option<T> {
+    fn in_words(&self) -> String {
+        self.as_ref().map_or_else(|| "not set".to_owned(), InWords::in_words)
+    }
+}
+
+/// Types whose debug form is what the file has.
+macro_rules! as_in_debug {
+    ($($kind:ty),*) => {$(
+        impl InWords for $kind {
+            fn in_words(&self) -> String {
+                format!("{self:?}")
+            }
+        }
+    )*};
+}
+
+as_in_debug!(bool, u32, u64, usize, f64, SocketAddr, Duration, String, PathBuf, Vec<String>);
+
+/// Choices, whose names the file has in small letters.
+macro_rules! in_small_letters {
+    ($($kind:ty),*) => {$(
+        impl InWords for $kind {
+            fn in_words(&self) -> String {
+                format!("{self:?}").to_lowercase()
+            }
+        }
+    )*};
+}
+
+in_small_letters!(CancelOnDisconnect, FailbackMode, Require, ResumeAfterHalt, Silence);
+
+impl InWords for Trigger {
+    fn in_words(&self) -> String {
+        match self.rule() {
+            TriggerRule::Consecutive(failures) => format!("{failures} failures in a row"),
+            TriggerRule::Window(span) => format!("a window of {span:?}"),
+            TriggerRule::Failures { failures, of } => format!("{failures} failures of {of} results"),
+        }
     }
 }
 
@@ -322,7 +374,7 @@ fence = { command = ["true", "--key", "s3cret"], timeout = "2s" }
         for (from, to, words) in [
             ("127.0.0.1:2", "127.0.0.1:22", "endpoint west: url tcp://127.0.0.1:2 -> tcp://127.0.0.1:22"),
             ("region = \"w\"", "region = \"x\"", "endpoint west: region \"w\" -> \"x\""),
-            ("127.0.0.1:2\"", "127.0.0.1:2\"\nrequire = \"any\"", "endpoint west: require All -> Any"),
+            ("127.0.0.1:2\"", "127.0.0.1:2\"\nrequire = \"any\"", "endpoint west: require all -> any"),
             (
                 "priority = 10\nprobe = { tcp = {} }",
                 "priority = 10\nprobe = { exec = { command = [\"true\"] } }",
@@ -339,7 +391,7 @@ fence = { command = ["true", "--key", "s3cret"], timeout = "2s" }
             (
                 "priority = 10",
                 "priority = 10\ncancel_on_disconnect = \"session\"",
-                "endpoint west: cancel_on_disconnect Unknown -> Session",
+                "endpoint west: cancel_on_disconnect unknown -> session",
             ),
         ] {
             let change = west(from, to);
@@ -382,10 +434,28 @@ fence = { command = ["true", "--key", "s3cret"], timeout = "2s" }
         assert_eq!(hooks.words, ["fence hooks (1 -> 1)"]);
         let others =
             change(&[("[group.hooks]", "[group.failback]\nmode = \"manual\"\n[group.hooks]\nmax_hold = \"60s\"")]);
-        assert_eq!(others.words, ["failback mode Automatic -> Manual", "max_hold 300s -> 60s"]);
+        assert_eq!(others.words, ["failback mode automatic -> manual", "max_hold 300s -> 60s"]);
         for change in [hooks, others] {
             assert!(change.unknown.is_empty() && change.rewatched.is_empty() && !change.policy);
         }
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_told_as_the_file_has_it() {
+        let change = change(&[(
+            "[[group.endpoint]]\nname = \"east\"",
+            "[group.policy]\ncooldown_max = \"10m\"\ntrigger = { failures = 3, of = 5 }\nfailure_threshold = 2\n\
+             resume_after_halt = \"operator\"\n[[group.endpoint]]\nname = \"east\"",
+        )]);
+        assert_eq!(
+            change.words,
+            [
+                "policy failure_threshold 3 -> 2",
+                "policy trigger not set -> 3 failures of 5 results",
+                "policy cooldown_max not set -> 600s",
+                "policy resume_after_halt reconcile -> operator",
+            ]
+        );
     }
 
     #[test]
@@ -396,7 +466,7 @@ fence = { command = ["true", "--key", "s3cret"], timeout = "2s" }
             ("name = \"main\"", "name = \"desk\""),
         ]);
         for part in [
-            "[supervisor] listen Some(127.0.0.1:9464) -> Some(127.0.0.1:9465); expected no change (it needs a restart)",
+            "[supervisor] listen 127.0.0.1:9464 -> 127.0.0.1:9465; expected no change (it needs a restart)",
             "[supervisor] socket \"/control.sock\" -> \"/other.sock\"",
             "[supervisor] keep_for",
             "group \"main\" is not in the file any more; expected every group that runs",

@@ -97,6 +97,81 @@ fn a_halt_by_hand_is_latched_and_lifted_by_hand() {
 }
 
 #[test]
+fn a_halt_takes_free_words_or_none() {
+    let mut rig = Rig::open(&Setting::default());
+    for (words, text) in [
+        (&["desk", "asked", "-5", "lots"][..], "desk asked -5 lots"),
+        (&[], "by hand"),
+        (&[""], "by hand"),
+        (&["desk asked"], "desk asked"),
+        (&["-5%", "--and", "-c", "CONFIG", "falling", "--all", "-"], "-5% --and falling -"),
+    ] {
+        let config = rig.file("config.toml").display().to_string();
+        let words: Vec<_> = words.iter().map(|word| if *word == "CONFIG" { &*config } else { word }).collect();
+        let command: &[&str] = if words.contains(&&*config) { &["halt"] } else { &["halt", "--config", &config] };
+        let output = Rig::binary(&[command, &words].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?} {output:?}");
+        rig.until("it is told", |group| group["halt_text"] == text);
+        rig.obey(&["resume"]);
+    }
+}
+
+#[test]
+fn a_command_to_all_groups_is_answered_by_each() {
+    let mut rig = Rig::new(&Setting::default());
+    let config = fs::read_to_string(rig.file("config.toml")).unwrap();
+    let (supervisor, group) = config.split_once("[[group]]").unwrap();
+    let second = group.replace("name = \"main\"", "name = \"second\"");
+    fs::write(rig.file("config.toml"), format!("{supervisor}[[group]]{group}[[group]]{second}")).unwrap();
+    rig.start(&["--first-start", "main=east", "--first-start", "second=east"]);
+    let groups = |rig: &Rig| -> Vec<serde_json::Value> {
+        serde_json::from_str(&rig.obey(&["status", "--json"])).expect("it is JSON")
+    };
+    let both = |what: &str, rig: &mut Rig, reached: &dyn Fn(&serde_json::Value) -> bool| {
+        rig.wait(what, |rig| groups(rig).iter().filter(|group| reached(group)).count() == 2);
+    };
+    both("flow is open in both", &mut rig, &|group| group["may_submit"] == true);
+
+    assert!(rig.refuse(&["halt"]).contains("which group? there are: main, second (--group GROUP, or --all)"));
+    assert!(rig.refuse(&["status", "--group", "nope"]).contains("no group \"nope\"; there is: main, second"));
+    assert_eq!(rig.obey(&["pause", "--all"]).lines().count(), 2);
+    both("both are paused", &mut rig, &|group| group["paused"] == true);
+    assert_eq!(rig.obey(&["unpause", "--all"]).lines().count(), 2);
+    both("neither is", &mut rig, &|group| group["paused"] == false);
+
+    assert_eq!(rig.obey(&["halt", "--group", "second", "by", "itself"]), "HALT OPERATOR");
+    assert_eq!(rig.obey(&["halt", "--all", "desk", "asked"]), "main: HALT OPERATOR\nsecond: HALT OPERATOR");
+    both("both are halted", &mut rig, &|group| group["halt_text"] == "desk asked");
+    assert_eq!(rig.obey(&["resume", "--group", "second"]), "HOLD RECONCILING");
+    // One refuses, and the other is told all the same.
+    let output = Rig::binary(&["resume", "--all", "--config"]).arg(rig.file("config.toml")).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*out), (Some(1), "main: HOLD RECONCILING\n"), "{err}");
+    assert!(err.contains("second: ") && err.contains("NOT_HALTED") && err.lines().count() == 1, "{err}");
+    both("flow is open in both again", &mut rig, &|group| group["may_submit"] == true);
+    for refused in [&["halt", "--all", "--group", "main"][..], &["status", "--all"]] {
+        let (name, rest) = refused.split_first().unwrap();
+        let output = Rig::binary(&[name, "--config"]).arg(rig.file("config.toml")).args(rest).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_log_says_that_it_runs_that_it_stops_and_what_hooks_do_in_the_words_of_the_documents() {
+    let mut rig = Rig::open(&Setting::default());
+    rig.set("east", Mode::Refuse);
+    rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    assert!(rig.terminate().success());
+    let log = fs::read_to_string(rig.file("err.log")).unwrap();
+    let line = |part: &str| log.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part} in {log}"));
+    let running = line("running: 1 group, control socket ");
+    assert!(running.contains(" INFO ") && running.ends_with(&format!("status on {}", rig.listen)), "{running}");
+    assert!(line("stopping: SIGTERM").contains(" INFO "));
+    let hook = line("hook started");
+    assert!(hook.contains(" INFO ") && log.contains("stage=\"fence\"") && !log.contains("Fence"), "{log}");
+}
+
+#[test]
 fn an_endpoint_in_maintenance_is_no_target() {
     let mut rig = Rig::open(&Setting { endpoints: 3, ..Setting::default() });
     rig.until("all are well", |group| group["eligible_targets"].as_array().is_some_and(|all| all.len() == 2));

@@ -30,6 +30,17 @@ pub(crate) struct Target {
     group: Option<String>,
 }
 
+/// Which supervisor, and which of its groups, or all of them.
+#[derive(clap::Args)]
+#[command(after_help = "Exit status: 0 done; 1 refused, by one group at least; 2 no supervisor answers.")]
+pub(crate) struct Targets {
+    #[command(flatten)]
+    target: Target,
+    /// Every group of the supervisor
+    #[arg(long, conflicts_with = "group")]
+    all: bool,
+}
+
 impl Supervisor {
     fn socket(&self) -> Result<PathBuf, String> {
         match (&self.socket, &self.config) {
@@ -45,13 +56,50 @@ pub(crate) fn command(target: &Target, command: Command) -> ExitCode {
     obey(&target.supervisor, &Request::Command { group: target.group.clone(), command })
 }
 
+/// The same for one group or for all: then with one line a group, and status 1 if any refused.
+pub(crate) fn commands(targets: &Targets, command: Command) -> ExitCode {
+    let Targets { target: Target { supervisor, group }, all } = targets;
+    let request = match all {
+        true => Request::All { all: true, command },
+        false => Request::Command { group: group.clone(), command },
+    };
+    match send(supervisor, &request) {
+        Ok(Answer::Ok(Value::Array(answers))) if *all => answers.iter().fold(ExitCode::SUCCESS, |status, answer| {
+            let name = answer["group"].as_str().unwrap_or_default();
+            match (&answer["ok"], &answer["error"]) {
+                (Value::String(done), Value::Null) => {
+                    say(&format!("{name}: {done}"));
+                    status
+                }
+                (_, why) => refuse(&format!("{name}: {}", why.as_str().unwrap_or("no answer")), 1),
+            }
+        }),
+        Ok(Answer::Error(why)) if group.is_none() && !all && why.starts_with("which group?") => {
+            refuse(&format!("{why} (--group GROUP, or --all)"), 1)
+        }
+        answer => tell(answer),
+    }
+}
+
+/// What a halt is for, in the words of the command line.
+pub(crate) fn reason(words: &[String]) -> String {
+    match words.join(" ").trim() {
+        "" => "by hand".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
 /// Has the configuration read again. Exit status as for [`command`].
 pub(crate) fn reload(supervisor: &Supervisor) -> ExitCode {
     obey(supervisor, &Request::Reload { reload: true })
 }
 
 fn obey(supervisor: &Supervisor, request: &Request) -> ExitCode {
-    match send(supervisor, request) {
+    tell(send(supervisor, request))
+}
+
+fn tell(answer: Result<Answer, String>) -> ExitCode {
+    match answer {
         Ok(Answer::Ok(text)) => {
             let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
             say(&text);
@@ -69,10 +117,12 @@ pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
         Ok(answer) => return refuse(&format!("an answer that is no status: {answer:?}"), 2),
         Err(why) => return refuse(&why, 2),
     };
+    let names: Vec<_> = groups.iter().filter_map(|one| one["name"].as_str().map(str::to_owned)).collect();
     let wanted: Vec<_> =
         groups.into_iter().filter(|one| target.group.as_deref().is_none_or(|name| one["name"] == name)).collect();
     if wanted.is_empty() {
-        return refuse("no such group", 1);
+        let group = target.group.as_deref().unwrap_or_default();
+        return refuse(&format!("no group {group:?}; there is: {}", names.join(", ")), 1);
     }
     if json {
         say(&format!("{:#}", Value::Array(wanted)));

@@ -4,12 +4,13 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use broker_failover::supervisor::demo::{Audience, Frame, Options, Scene, Summary, play};
 
-const GOOD: Style = AnsiColor::Green.on_default();
-const CARE: Style = AnsiColor::Yellow.on_default();
-const ALARM: Style = AnsiColor::Red.on_default().bold();
+use crate::table::{ALARM, CARE, GOOD, PLAIN, visible};
+
+/// The panel's columns on a wide terminal, and where the width is not known.
+const WIDEST: usize = 100;
 
 /// Three brokers on loopback, an order client and the real supervisor play an outage story, in about 30 s.
 #[derive(clap::Args)]
@@ -18,7 +19,8 @@ const ALARM: Style = AnsiColor::Red.on_default().bold();
     the story could not be played."
 )]
 pub(crate) struct Arguments {
-    /// Play so many times faster (0.1 to 20)
+    /// Play so many times faster (0.1 to 10). Some waits have a floor, so that a busy machine keeps up: 0.2 s
+    /// between probes, 1 s until one that hangs has failed, 10 s for the window of the flap limiter
     #[arg(long, default_value_t = 1.0, value_parser = speed)]
     speed: f64,
     /// Seed of the probes' jitter
@@ -27,8 +29,8 @@ pub(crate) struct Arguments {
 }
 
 fn speed(text: &str) -> Result<f64, String> {
-    let speed: f64 = text.parse().map_err(|_| "expected a number from 0.1 to 20".to_owned())?;
-    if (0.1..=20.0).contains(&speed) { Ok(speed) } else { Err("expected a number from 0.1 to 20".to_owned()) }
+    let speed = text.parse().ok().filter(|speed| (0.1..=10.0).contains(speed));
+    speed.ok_or_else(|| "expected a number from 0.1 to 10".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -61,7 +63,7 @@ struct Screen {
 impl Audience for Screen {
     fn scene(&mut self, scene: &Scene) {
         let mut out = anstream::stdout().lock();
-        let flow = scene.group.as_ref().map_or("", |group| &group.order_flow);
+        let Scene { flow, .. } = scene;
         let style = style(flow);
         let text = format!("{}  {style}{flow:<26}{style:#}  {}", clock(scene.at), scene.text);
         // Whoever reads may have gone; the story goes on to its verdict.
@@ -71,7 +73,8 @@ impl Audience for Screen {
     fn frame(&mut self, frame: &Frame) {
         if self.live {
             let mut out = anstream::stdout().lock();
-            let _ = self.wipe(&mut out).and_then(|()| self.panel(&mut out, frame)).and_then(|()| out.flush());
+            let drawn = self.wipe(&mut out).and_then(|()| self.panel(&mut out, frame, width()));
+            let _ = drawn.and_then(|()| out.flush());
         }
     }
 }
@@ -85,11 +88,17 @@ impl Screen {
         Ok(())
     }
 
-    fn panel(&mut self, out: &mut impl Write, frame: &Frame) -> io::Result<()> {
+    /// In lines of at most `width` columns: one that wraps would be two, and wiping one of them would leave the other.
+    fn panel(&mut self, out: &mut impl Write, frame: &Frame, width: usize) -> io::Result<()> {
         let group = &frame.group;
-        let style = style(&group.order_flow);
-        writeln!(out, "{:-<100}", "")?;
-        writeln!(out, "{}  {style}{}{style:#}", clock(frame.at), group.order_flow)?;
+        let mut lines = vec![
+            vec![(PLAIN, "-".repeat(width))],
+            vec![
+                (PLAIN, clock(frame.at)),
+                (PLAIN, "  ".to_owned()),
+                (style(&group.order_flow), group.order_flow.clone()),
+            ],
+        ];
         for endpoint in &group.endpoints {
             let active = if group.active.as_ref() == Some(&endpoint.name) { "*" } else { " " };
             let style = match endpoint.state {
@@ -98,14 +107,36 @@ impl Screen {
                 _ => CARE,
             };
             let why = endpoint.last_probe_error.as_deref().unwrap_or_default();
-            let why: String = why.chars().take(70).collect();
-            writeln!(out, "  {active} {:<6} {style}{:<9}{style:#} {why}", endpoint.name, endpoint.state)?;
+            lines.push(vec![
+                (PLAIN, format!("  {active} {:<6} ", endpoint.name)),
+                (style, format!("{:<9}", endpoint.state)),
+                (PLAIN, format!(" {}", visible(why))),
+            ]);
         }
         let Frame { accepted, unknown, refused, .. } = frame;
-        writeln!(out, "orders: {accepted} accepted, {refused} refused while held, {unknown} unknown at first")?;
-        self.lines = group.endpoints.len() + 3;
+        let orders = format!("orders: {accepted} accepted, {refused} refused while held, {unknown} unknown at first");
+        lines.push(vec![(PLAIN, orders)]);
+        lines.iter().try_for_each(|line| cut(out, line, width))?;
+        self.lines = lines.len();
         Ok(())
     }
+}
+
+/// One line of styled pieces, cut off after `width` characters.
+fn cut(out: &mut impl Write, pieces: &[(Style, String)], width: usize) -> io::Result<()> {
+    let mut left = width;
+    for (style, text) in pieces {
+        let text: String = text.chars().take(left).collect();
+        left -= text.chars().count();
+        write!(out, "{style}{text}{style:#}")?;
+    }
+    writeln!(out)
+}
+
+/// Columns of the panel: those of the terminal, as far as lines need them.
+fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { WIDEST } else { columns.min(WIDEST) }
 }
 
 fn style(flow: &str) -> Style {
@@ -143,4 +174,27 @@ fn tell(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_panel_is_cut_by_characters_and_its_styles_are_closed() {
+        let pieces = [(PLAIN, "ab ".to_owned()), (GOOD, "größer".to_owned()), (PLAIN, " tail".to_owned())];
+        for (width, expected) in [
+            (0, "{}{/}"),
+            (2, "ab{}{/}"),
+            (6, "ab {}grö{/}"),
+            (9, "ab {}größer{/}"),
+            (11, "ab {}größer{/} t"),
+            (99, "ab {}größer{/} tail"),
+        ] {
+            let mut out = Vec::new();
+            cut(&mut out, &pieces, width).unwrap();
+            let expected = expected.replace("{}", &GOOD.to_string()).replace("{/}", &format!("{GOOD:#}"));
+            assert_eq!(String::from_utf8(out).unwrap(), expected + "\n", "{width}");
+        }
+    }
 }

@@ -1,16 +1,19 @@
 //! `journal`: reads what a supervisor recorded.
 
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use broker_failover::engine::{Evaluation, FenceClaim, HaltOrder, Input, ProbeResult, RestartKind};
 use broker_failover::scenario::Verb;
+use broker_failover::supervisor::config::duration;
 use broker_failover::supervisor::hooks::{HookReport, HookResult};
 use broker_failover::supervisor::journal::{
     Answer, Body, Checkpoint, CommandRecord, Counts, Exported, ReadError, Record, Seq, StageRecord, Torn, export,
-    follow_nothing, for_each, verify,
+    follow_nothing, for_each, read_time, verify,
 };
 
 const ALARM: Style = AnsiColor::Red.on_default().bold();
@@ -34,16 +37,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Print what happened, as a table for people. Times are UTC
-    Show {
-        /// The journal's folder
-        dir: PathBuf,
-        /// Only this group
-        #[arg(long)]
-        group: Option<String>,
-        /// The state that each segment begins with, too
-        #[arg(long)]
-        all: bool,
-    },
+    Show(Show),
     /// Check every line, the chain, the numbers, and that every input is answered as recorded
     Verify {
         /// The journal's folder
@@ -62,6 +56,44 @@ enum Command {
     },
 }
 
+#[derive(clap::Args)]
+struct Show {
+    /// The journal's folder
+    dir: PathBuf,
+    /// Only this group
+    #[arg(long)]
+    group: Option<String>,
+    /// Leave out what only repeats: results of probes that leave their endpoint in the state that it was in, and answers
+    /// that say the same again
+    #[arg(long)]
+    no_probes: bool,
+    /// Only from then on: 2026-11-29T22:13:05Z (UTC if it names no offset), or a duration back from the last record: 2h
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Since>,
+    /// Only the last N of the rows that the other flags leave
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// The state that each segment begins with, too
+    #[arg(long)]
+    all: bool,
+}
+
+/// A moment.
+#[derive(Clone, Copy)]
+enum Since {
+    /// Microseconds since 1970.
+    At(u64),
+    /// Before the last record.
+    Back(Duration),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let back = || duration(text).ok().map(Since::Back);
+    read_time(text).map(Since::At).or_else(back).ok_or_else(|| {
+        "expected a time such as 2026-11-29T22:13:05Z, or a duration back from the last record such as 2h".to_owned()
+    })
+}
+
 /// How a run ended; the number is the exit status.
 #[derive(Clone, Copy)]
 enum Ending {
@@ -73,7 +105,7 @@ enum Ending {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let mut out = Out { to: BufWriter::new(anstream::stdout().lock()), error: None };
     let ending = match &arguments.command {
-        Command::Show { dir, group, all } => show(dir, group.as_deref(), *all, &mut out),
+        Command::Show(arguments) => show(arguments, &mut out),
         Command::Verify { dir } => check(dir, &mut out),
         Command::Export { dir, group, to } => print_scenario(dir, group, *to, &mut out),
     };
@@ -107,18 +139,42 @@ impl<W: Write> Out<W> {
     }
 }
 
-fn show(dir: &Path, group: Option<&str>, all: bool, out: &mut Out<impl Write>) -> Result<Ending, String> {
+fn show(arguments: &Show, out: &mut Out<impl Write>) -> Result<Ending, String> {
+    let Show { dir, group, no_probes, since, last, all } = arguments;
+    let from = match since {
+        None => 0,
+        Some(Since::At(wall)) => *wall,
+        Some(Since::Back(back)) => {
+            let mut newest = 0;
+            // Damage is told below, after what stands before it.
+            let _ = for_each(dir, |record, _| newest = record.wall);
+            newest.saturating_sub(u64::try_from(back.as_micros()).unwrap_or(u64::MAX))
+        }
+    };
     let mut records = 0_u64;
+    let (mut said, mut kept) = (Said::default(), VecDeque::new());
     let torn = for_each(dir, |record, in_head| {
         if records == 0 {
             out.print(|to| writeln!(to, "{:>8} {:<26} {:<14} WHAT", "RECORD", "TIME (UTC)", "GROUP"));
         }
         records += 1;
-        let wanted = group.is_none_or(|group| record.group.as_deref() == Some(group));
-        if wanted && (all || !in_head) {
-            out.print(|to| row(to, record));
+        let wanted = group.as_ref().is_none_or(|group| record.group.as_ref().is_some_and(|of| **of == **group))
+            && (*all || !in_head)
+            && record.wall >= from;
+        if !wanted || *no_probes && said.repeats(record) {
+            return;
+        }
+        match last {
+            None => out.print(|to| row(to, record)),
+            Some(last) => {
+                kept.push_back(record.clone());
+                if kept.len() > *last {
+                    kept.pop_front();
+                }
+            }
         }
     });
+    kept.iter().for_each(|record| out.print(|to| row(to, record)));
     let torn = torn.map_err(|error| message(dir, &error))?;
     if records == 0 {
         return Err(nothing(dir));
@@ -127,6 +183,47 @@ fn show(dir: &Path, group: Option<&str>, all: bool, out: &mut Out<impl Write>) -
         complain(&torn_text(&torn));
         Ending::Torn
     }))
+}
+
+/// What was said last, by group and question.
+#[derive(Default)]
+struct Said(HashMap<(String, String), String>);
+
+impl Said {
+    /// Whether a record says no more than the one before it of the same group that answers the same question.
+    fn repeats(&mut self, record: &Record) -> bool {
+        let group = record.group.as_deref().unwrap_or_default();
+        // That order flow changed is said once, and is never a repetition.
+        let plain = |answer: &Answer| Answer { flow: None, ..answer.clone() }.to_string();
+        let (question, answer) = match &record.body {
+            Body::Start(_) => {
+                self.0.clear();
+                return false;
+            }
+            Body::Input { verb: Verb::Restart(_), .. } => {
+                self.0.retain(|(of, _), _| of != group);
+                return false;
+            }
+            Body::Input { verb: Verb::Input(Input::Probe { endpoint, .. }), answer } => {
+                (format!("probe {endpoint}"), plain(answer))
+            }
+            Body::Input { verb, answer } => match verb {
+                Verb::Input(Input::Evaluate(..) | Input::Assess(..) | Input::Tick | Input::Due { .. }) => {
+                    (input(verb), plain(answer))
+                }
+                _ => return false,
+            },
+            // The result of a slot, too.
+            Body::Note(note) if note.code == "NO_EVIDENCE" => {
+                let endpoint = note.text.split(':').next().unwrap_or_default();
+                (format!("probe {endpoint}"), note.text.to_string())
+            }
+            _ => return false,
+        };
+        let before = self.0.insert((group.to_owned(), question), answer.clone());
+        let moves_flow = matches!(&record.body, Body::Input { answer: Answer { flow: Some(_), .. }, .. });
+        !moves_flow && before.is_some_and(|before| before == answer)
+    }
 }
 
 fn check(dir: &Path, out: &mut Out<impl Write>) -> Result<Ending, String> {
@@ -208,12 +305,12 @@ fn describe(body: &Body) -> (Style, String) {
         Body::HookStart(hook) => {
             let request = &hook.request;
             let (stage, endpoint, epoch, level) = (request.stage, &request.endpoint, request.epoch, hook.level);
-            (CARE, format!("hook {stage:?} level {level} starts: {endpoint} #{epoch}, {}", request.reason))
+            (CARE, format!("hook {stage} level {level} starts: {endpoint} #{epoch}, {}", request.reason))
         }
         Body::HookEnd(hook) => {
             let (style, how) = ended(&hook.report);
             let (stage, endpoint, epoch, level) = (hook.stage, &hook.endpoint, hook.epoch, hook.level);
-            (style, format!("hook {stage:?} level {level} ended: {endpoint} #{epoch}, {how}"))
+            (style, format!("hook {stage} level {level} ended: {endpoint} #{epoch}, {how}"))
         }
         Body::Stage(stage) => (MOVE, stage_text(stage)),
         Body::Command(command) => command_text(command),

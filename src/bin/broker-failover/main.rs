@@ -14,10 +14,12 @@ mod simulate_output;
 mod simulate_plot;
 mod table;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use broker_failover::supervisor::group;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Decides which network path to a broker carries order flow, and refuses every switch that is not evidenced.
@@ -67,12 +69,13 @@ enum Command {
     /// Halt trading
     Halt {
         #[command(flatten)]
-        target: control::Target,
-        /// Why
-        text: String,
+        targets: control::Targets,
+        /// Why, in free words: halt --config CONFIG desk asked [default: by hand]
+        #[arg(value_name = "WORDS", allow_negative_numbers = true)]
+        words: Vec<String>,
     },
     /// Lift a halt
-    Resume(control::Target),
+    Resume(control::Targets),
     /// Give the active path a new epoch: for a fence that could not be completed and a path that works
     Rearm(control::Target),
     /// Move flow to an endpoint
@@ -85,9 +88,9 @@ enum Command {
     /// Move flow back to the primary, through every gate
     Failback(control::Target),
     /// Go on probing and assessing, but run no hook and move nothing
-    Pause(control::Target),
+    Pause(control::Targets),
     /// End a pause
-    Unpause(control::Target),
+    Unpause(control::Targets),
     /// Read the configuration again and take it over, or say why not; the same as SIGHUP
     #[command(after_help = "Exit status: 0 taken over, or nothing differs; 1 refused, nothing was changed; 2 no \
         supervisor answers.")]
@@ -111,8 +114,55 @@ enum Command {
     },
 }
 
+/// clap_complete names the cases of its bash script after a program `broker` with a command `failover`, and looks them up
+/// under the program's own name (clap issue 6421): without this nothing below the commands' names is completed.
+fn whole_bash(script: &[u8]) -> Vec<u8> {
+    String::from_utf8_lossy(script).replace("broker__subcmd__failover", "broker__failover").into_bytes()
+}
+
+/// The command line. A halt must not fail because a word of its reason looks like a flag: what is none is a word.
+fn parsed() -> Cli {
+    let given: Vec<_> = std::env::args_os().collect();
+    let refused = match Cli::try_parse_from(&given) {
+        Ok(cli) => return cli,
+        Err(refused) => refused,
+    };
+    let halt = given.get(1).is_some_and(|name| name == "halt") && refused.kind() == ErrorKind::UnknownArgument;
+    let again = halt.then(|| Cli::try_parse_from(reason_last(&given)).ok()).flatten();
+    again.unwrap_or_else(|| refused.exit())
+}
+
+/// The arguments of `halt` with its flags first and then, as such, the words.
+fn reason_last(given: &[OsString]) -> Vec<OsString> {
+    let command = Cli::command();
+    let flags: Vec<_> = command.find_subcommand("halt").into_iter().flat_map(|halt| halt.get_arguments()).collect();
+    let (mut first, mut words) = (given.iter().take(2).cloned().collect::<Vec<_>>(), vec![OsString::from("--")]);
+    let mut rest = given.iter().skip(2);
+    while let Some(argument) = rest.next() {
+        let text = argument.to_string_lossy();
+        if text == "--" {
+            words.extend(rest.by_ref().cloned());
+            break;
+        }
+        let (name, value) = text.split_once('=').map_or((&*text, false), |(name, _)| (name, true));
+        let flag = flags.iter().find(|flag| {
+            let long = flag.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long));
+            long || flag.get_short().is_some_and(|short| name.strip_prefix('-') == Some(&*short.to_string()))
+        });
+        match flag {
+            None => words.push(argument.clone()),
+            Some(flag) => {
+                first.push(argument.clone());
+                first.extend(rest.by_ref().take(usize::from(!value && flag.get_action().takes_values())).cloned());
+            }
+        }
+    }
+    first.extend(words);
+    first
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    match parsed().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
@@ -124,16 +174,18 @@ fn main() -> ExitCode {
             control::command(&target, group::Command::ConfirmReconciled { epoch })
         }
         Command::RepeatHook(target) => control::command(&target, group::Command::RepeatHook),
-        Command::Halt { target, text } => control::command(&target, group::Command::Halt { text }),
-        Command::Resume(target) => control::command(&target, group::Command::Resume),
+        Command::Halt { targets, words } => {
+            control::commands(&targets, group::Command::Halt { text: control::reason(&words) })
+        }
+        Command::Resume(targets) => control::commands(&targets, group::Command::Resume),
         Command::Rearm(target) => control::command(&target, group::Command::Rearm),
         Command::Switchover { target, endpoint } => {
             control::command(&target, group::Command::Switchover { target: endpoint })
         }
         Command::Failback(target) => control::command(&target, group::Command::Failback),
-        Command::Pause(target) => control::command(&target, group::Command::Pause),
+        Command::Pause(targets) => control::commands(&targets, group::Command::Pause),
         Command::Reload(supervisor) => control::reload(&supervisor),
-        Command::Unpause(target) => control::command(&target, group::Command::Unpause),
+        Command::Unpause(targets) => control::commands(&targets, group::Command::Unpause),
         Command::Maintenance { target, endpoint, state } => {
             control::command(&target, group::Command::Maintenance { endpoint, on: state == "on" })
         }
@@ -142,6 +194,9 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "broker-failover", &mut script);
+            if shell == clap_complete::Shell::Bash {
+                script = whole_bash(&script);
+            }
             // A reader that has seen enough (`| head`) is no failure.
             let _ = std::io::stdout().write_all(&script);
             ExitCode::SUCCESS

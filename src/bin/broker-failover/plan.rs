@@ -133,6 +133,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         if let Err(message) = record(&plan, file, arguments.force) {
             return refuse(&message);
         }
+        // On standard error: standard output is the plan, and may be JSON.
+        let _ = writeln!(anstream::stderr(), "broker-failover: the decision is written to {}", file.display());
     }
     let mut out = anstream::stdout().lock();
     let printed = match arguments.json {

@@ -12,6 +12,7 @@ use broker_failover::supervisor::running::{StartOptions, Supervisor};
 use broker_failover::supervisor::{control, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
 
 use crate::log::Log;
 
@@ -106,6 +107,11 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     let supervisor = Supervisor::start(config, &options).await.map_err(|error| refused(&error))?;
     let control = tokio::spawn(control::serve(socket, Arc::clone(&supervisor.groups), supervisor.reloads.clone()));
     let status = listener.map(|listener| tokio::spawn(serve::serve(listener, Arc::clone(&supervisor.groups))));
+    let listening = config.supervisor.listen.map_or_else(|| "not served".to_owned(), |address| format!("on {address}"));
+    let (groups, path) = (config.groups.len(), config.supervisor.socket.display());
+    let groups = if groups == 1 { "1 group".to_owned() } else { format!("{groups} groups") };
+    let dry = if arguments.dry_run { ", dry run: nothing is moved" } else { "" };
+    info!("running: {groups}, control socket {path}, status {listening}{dry}");
     let mut broken = None;
     let reloads = supervisor.reloads.clone();
     let reloading = tokio::spawn(async move {
@@ -123,6 +129,7 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
             "a group's loop ended"
         }
     };
+    info!("stopping: {reason}");
     reloading.abort();
     control.abort();
     status.iter().for_each(tokio::task::JoinHandle::abort);

@@ -168,7 +168,7 @@ impl Reader<'_, '_> {
                     self.value(value, key.kind, &at).map(|read| Entry { value: read, span: Some(value.span()) })
                 }
                 (None, Presence::Required) => {
-                    self.findings.error(&span, &at, "the key is missing", key.about);
+                    self.findings.error(&span, &at, "the key is missing", format!("a value: {}", key.about));
                     None
                 }
                 (None, Presence::Default(text)) => self.default(text, key.kind, &at, &span),

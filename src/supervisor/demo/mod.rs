@@ -50,7 +50,7 @@ pub enum DemoError {
 /// How a demo is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many times faster than in about 30 s.
+    /// How many times faster than in about 30 s; more than 10 leaves a busy machine no time for the flap limiter's scene.
     pub speed: f64,
     /// Seed of the probes' jitter.
     pub seed: u64,
@@ -130,11 +130,12 @@ fn checked(text: &str, folder: &Folder) -> Result<Config, DemoError> {
 /// The demo's own configuration file: the same text that an operator would write.
 fn configuration(addresses: &[SocketAddr; 3], hooks: SocketAddr, speed: f64) -> String {
     let scaled = |millis: f64| format!("{}us", (millis * 1000.0 / speed) as u64);
-    let (interval, failing) = (scaled(500.0), scaled(125.0));
     // However fast the story is played, a busy machine needs time to answer a probe, and to lose the primary and find it
-    // stable once more inside the failback window.
+    // stable once more inside the failback window. Slots that are late by three intervals are a stall, which forgets what
+    // was seen: such a machine would forget more often than it sees.
     let at_least = |millis: f64, least: f64| scaled(millis.max(least * speed));
-    let timeout = at_least(400.0, (400.0 * speed).clamp(400.0, 1_000.0));
+    let (interval, failing) = (at_least(500.0, 200.0), at_least(125.0, 100.0));
+    let timeout = at_least(1_000.0, 1_000.0);
     let (cooldown, window) = (scaled(2000.0), at_least(12_000.0, 10_000.0));
     let mut text = format!(
         "[supervisor]\nsocket = \"control.sock\"\njournal = \"journal\"\n\n\

@@ -18,6 +18,8 @@ pub struct Scene {
     pub at: Duration,
     /// In words.
     pub text: String,
+    /// Order flow that it is about.
+    pub flow: String,
     /// The group, as it was then.
     pub group: Option<GroupStatus>,
 }
@@ -113,7 +115,7 @@ pub(super) async fn play(stage: Stage, options: Options, audience: impl Audience
         stage: &stage,
         begun: Instant::now(),
         // However busy the machine is, a scene that takes this long will not come.
-        limit: Duration::from_secs(60),
+        limit: Duration::from_secs_f64(60.0 / options.speed.min(1.0)),
         audience,
         drawn: Instant::now(),
         scenes: Vec::new(),
@@ -198,19 +200,29 @@ impl<F: Audience> Play<'_, F> {
         let epoch = self.group().await.and_then(|group| group.epoch).unwrap_or(0);
         self.causes.push(Cause { what: what.to_owned(), at: self.stage.supervisor.now() });
         self.set(broker, mode);
-        self.until(&format!("{what}: flow is held"), |group| !group.may_submit || group.epoch > Some(epoch)).await?;
-        self.until(&format!("{what}: fenced, a new epoch"), |group| group.epoch > Some(epoch)).await?;
-        self.until(&format!("{what}: reconciled, flow is open"), |group| group.order_flow.starts_with(then)).await?;
-        Ok(())
+        let (held, fenced) = (format!("{what}: flow is held"), format!("{what}: fenced, a new epoch"));
+        self.passing(&held, Some("HOLD SWITCHING"), |group| !group.may_submit || group.epoch > Some(epoch)).await?;
+        self.passing(&fenced, Some("HOLD RECONCILING"), |group| group.epoch > Some(epoch)).await?;
+        self.until(&format!("{what}: reconciled, flow is open"), |group| group.order_flow.starts_with(then)).await
     }
 
     async fn until(&mut self, what: &str, reached: impl Fn(&GroupStatus) -> bool) -> Result<(), DemoError> {
+        self.passing(what, None, reached).await
+    }
+
+    /// Waits for what leads through the order flow `through`, which may be over before anybody looks.
+    async fn passing(
+        &mut self,
+        what: &str,
+        through: Option<&str>,
+        reached: impl Fn(&GroupStatus) -> bool,
+    ) -> Result<(), DemoError> {
         let deadline = Instant::now() + self.limit;
         loop {
             let group = self.group().await;
             self.draw(group.as_ref());
             if group.as_ref().is_some_and(&reached) {
-                self.scene(what.to_owned(), group);
+                self.scene(what.to_owned(), through, group);
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -228,11 +240,12 @@ impl<F: Audience> Play<'_, F> {
 
     async fn say(&mut self, text: &str) {
         let group = self.group().await;
-        self.scene(text.to_owned(), group);
+        self.scene(text.to_owned(), None, group);
     }
 
-    fn scene(&mut self, text: String, group: Option<GroupStatus>) {
-        let scene = Scene { at: self.begun.elapsed(), text, group };
+    fn scene(&mut self, text: String, flow: Option<&str>, group: Option<GroupStatus>) {
+        let seen = || group.as_ref().map(|group| group.order_flow.clone()).unwrap_or_default();
+        let scene = Scene { at: self.begun.elapsed(), text, flow: flow.map_or_else(seen, str::to_owned), group };
         self.audience.scene(&scene);
         self.scenes.push(scene);
     }

@@ -424,22 +424,26 @@ impl<L: Ledger> Task<L> {
             }
             Entry::HookStart { ticket, level, request } => {
                 let HookRequest { stage, endpoint, epoch, .. } = request;
-                warn!(group, ticket, level, ?stage, endpoint, epoch, "hook started");
+                info!(group, ticket, level, stage = stage.name(), endpoint, epoch, "hook started");
             }
             Entry::HookEnd { ticket, stage, epoch, report, .. } => {
                 let HookReport { result, millis, output, .. } = report;
+                let name = stage.name();
                 match (stage, result) {
                     (Stage::Flow, _) | (_, hooks::HookResult::Ok) => {
-                        info!(group, ticket, ?stage, epoch, ?result, millis, "hook ended");
+                        info!(group, ticket, stage = name, epoch, ?result, millis, "hook ended");
                     }
-                    _ => error!(group, ticket, ?stage, epoch, ?result, millis, output, "hook failed"),
+                    _ => error!(group, ticket, stage = name, epoch, ?result, millis, output, "hook failed"),
                 }
             }
             Entry::Stage(record) => {
                 let StageRecord { stage, from, to, epoch, .. } = &**record;
                 info!(group, stage = stage.name(), from, to, epoch, "switch");
             }
-            Entry::Command { command, caller, refused } => warn!(group, ?command, ?caller, ?refused, "command"),
+            Entry::Command { command, caller, refused } => {
+                let (caller, refused) = (caller.map(tracing::field::display), refused.as_deref());
+                warn!(group, ?command, caller, refused, "command");
+            }
             Entry::Note { code, text } => warn!(group, code, text, "note"),
         }
     }

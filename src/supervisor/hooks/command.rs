@@ -87,7 +87,7 @@ async fn exit(child: &mut Child, reading: impl Future) -> HookResult {
 
 /// What the program is told, in its environment.
 fn environment(request: &HookRequest) -> Vec<(&'static str, String)> {
-    let stage = format!("{:?}", request.stage).to_lowercase();
+    let stage = request.stage.to_string();
     let optional = |text: &Option<String>| text.clone().unwrap_or_default();
     vec![
         ("BROKER_FAILOVER_STAGE", stage),

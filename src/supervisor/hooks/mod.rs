@@ -67,6 +67,12 @@ impl Stage {
     }
 }
 
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// How one run of one hook ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HookReport {

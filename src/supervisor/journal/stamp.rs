@@ -27,6 +27,41 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     (format(micros) == text).then_some(micros)
 }
 
+/// A moment as a person gives it, in microseconds since 1970: RFC 3339, also with a space for the T, and without seconds,
+/// without an offset (then it is UTC) or without a time (then it is midnight). `None` for anything else.
+#[must_use]
+pub fn read(text: &str) -> Option<u64> {
+    let (date, rest) = text.trim().split_once(['T', 't', ' ']).unwrap_or((text.trim(), "00:00Z"));
+    let (time, offset) = match rest.find(['Z', 'z', '+', '-']) {
+        Some(at) => rest.split_at(at),
+        None => (rest, "Z"),
+    };
+    let offset = match offset.split_at_checked(1)? {
+        ("Z" | "z", "") => 0,
+        (sign @ ("+" | "-"), offset) => {
+            let (hours, minutes) = offset.split_once(':')?;
+            let (hours, minutes) = (two(hours).filter(|hours| *hours < 24)?, two(minutes)?);
+            let seconds = i64::try_from(hours * 3600 + minutes * 60).ok()?;
+            if sign == "+" { seconds } else { -seconds }
+        }
+        _ => return None,
+    };
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let micros =
+        fraction.get(..fraction.len().min(6)).filter(|_| fraction.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let (hour, rest) = time.split_once(':')?;
+    let (minute, second) = rest.split_once(':').unwrap_or((rest, "00"));
+    let (hour, minute, second) = (two(hour)?, two(minute)?, two(second)?);
+    // Read the strict way, so that the calendar is checked in one place.
+    let utc = parse(&format!("{date}T{hour:02}:{minute:02}:{second:02}.{micros:0<6}Z"))?;
+    utc.checked_add_signed(-offset * MICROS as i64)
+}
+
+/// Two digits, below 60.
+fn two(digits: &str) -> Option<u64> {
+    number(digits).filter(|value| digits.len() == 2 && *value < 60)
+}
+
 fn number(digits: &str) -> Option<u64> {
     let plain = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
     if plain { digits.parse().ok() } else { None }
@@ -85,6 +120,35 @@ mod tests {
             "1969-12-31T23:59:59.000000Z",
         ] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_person_may_leave_out_what_is_not_needed() {
+        let moment = parse("2026-11-29T22:13:00.000000Z");
+        for text in [
+            "2026-11-29T22:13:00.000000Z",
+            "2026-11-29T22:13:00Z",
+            "2026-11-29 22:13:00.000000",
+            "2026-11-29 22:13",
+            "2026-11-29T23:43+01:30",
+            "2026-11-29t17:13:00.0-05:00",
+        ] {
+            assert_eq!(read(text), moment, "{text}");
+        }
+        assert_eq!(read("2026-11-29"), parse("2026-11-29T00:00:00.000000Z"));
+        assert_eq!(read("2026-11-29T22:13:00.5Z"), moment.map(|micros| micros + 500_000));
+        for text in [
+            "",
+            "2h",
+            "22:13",
+            "2026-02-30",
+            "2026-11-29T24:00",
+            "2026-11-29T22:13:00.x",
+            "2026-11-29T22:13+1",
+            "1970-01-01T00:00+01:00",
+        ] {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 

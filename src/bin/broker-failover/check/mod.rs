@@ -72,6 +72,12 @@ fn tell(arguments: &Arguments) -> io::Result<u8> {
     bounds(&mut out, &checked)?;
     let Some(config) = &checked.config else { return Ok(2) };
     let all_answer = !arguments.probe || probe::tell(&mut out, config)?;
+    // Every finding of an accepted file is a warning.
+    let warnings = match checked.findings.len() {
+        1 => "1 warning".to_owned(),
+        count => format!("{count} warnings"),
+    };
+    writeln!(out, "{}: accepted ({warnings})", file.display())?;
     Ok(u8::from(!all_answer))
 }
 
