@@ -122,9 +122,11 @@ fn bounds(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
         let triggers = group.triggers();
         let Some(hastiest) = triggers.iter().min_by_key(|trigger| trigger.failures(&timing)) else { continue };
         let daily = blips.false_failovers_per_day(*hastiest, &timing);
+        let advice =
+            if daily < 1.0 { "" } else { "; a larger failure_threshold or interval_when_failing makes them fewer" };
         writeln!(
             out,
-            "{}: false failovers: about {daily:.1} a day, if blips come {blips} (an assumption: measure yours)",
+            "{}: false failovers: about {daily:.1} a day, if blips come {blips} (an assumption: measure yours){advice}",
             group.name
         )?;
     }
