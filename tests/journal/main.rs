@@ -11,6 +11,5 @@ mod desk;
 mod exports;
 mod file;
 mod kills;
-mod measurements;
 mod segments;
 mod storage;
