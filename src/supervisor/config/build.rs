@@ -31,8 +31,6 @@ pub struct Checked {
     pub config: Option<Config>,
     /// Every error and warning, in the order of the file.
     pub findings: Vec<Finding>,
-    /// Every value with its origin.
-    pub effective: Vec<Effective>,
     /// The control socket, as long as `[supervisor]` is sound: a supervisor can be reached although the rest of its file
     /// is not, while it is being edited.
     pub socket: Option<PathBuf>,
@@ -66,20 +64,31 @@ pub fn socket(file: &Path) -> std::io::Result<PathBuf> {
 /// Checks a configuration; its relative paths are relative to `folder`.
 #[must_use]
 pub fn parse(text: &str, folder: &Path) -> Checked {
+    read_all(text, folder).0
+}
+
+/// Every value that is in force, with its origin. Where the file is refused, those that are readable.
+#[must_use]
+pub fn effective(text: &str, folder: &Path) -> Vec<Effective> {
+    let (checked, file) = read_all(text, folder);
+    let mut list = effective::of(&file, text);
+    if let Some(config) = &checked.config {
+        effective::add_derived(&mut list, &config.groups);
+    }
+    list
+}
+
+fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
     let mut findings = Findings::new(text);
     let file = read::file(text, &keys::FILE, &mut findings);
-    let mut effective = effective::of(&file, text);
     let mut builder = Builder { folder, findings, lookups: BootClock::default() };
     let supervisor = builder.supervisor(&file);
     let groups = builder.groups(&file);
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let sound = builder.findings.errors() == 0;
-    if sound {
-        effective::add_derived(&mut effective, &groups);
-    }
     let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
-    Checked { config, findings: builder.findings.sorted(), effective, socket }
+    (Checked { config, findings: builder.findings.sorted(), socket }, file)
 }
 
 /// How long names may be looked up in all: a start must not wait for a resolver that is down.

@@ -18,7 +18,7 @@ use crate::engine::{Endpoint, Policy};
 pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
-pub use build::{Checked, load, parse, socket};
+pub use build::{Checked, effective, load, parse, socket};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
 pub use plan::{PlanFile, duration, load_plan, parse_plan};
