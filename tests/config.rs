@@ -120,7 +120,7 @@ fn every_error_says_where_what_and_what_would_be_right() {
         (
             "cooldown = \"60s\"",
             "trigger = { window = \"60s\", failures = 3 }",
-            "10:11: error: group[0].policy.trigger: failures with window; expected \"consecutive\" alone",
+            "10:11: error: group[0].policy.trigger: window with failures; expected \"consecutive\" alone",
         ),
         (
             "cooldown = \"60s\"",
