@@ -19,6 +19,8 @@ mod health;
 mod history;
 mod input;
 mod policy;
+#[cfg(feature = "supervisor")]
+mod shadow;
 mod silence;
 mod snapshot;
 mod targets;

@@ -353,6 +353,11 @@ impl Patience {
         (!untouched).then_some(Evidence { state, results, plain, failing_since, recent })
     }
 
+    /// Whether it asks the same of results as `other`.
+    pub(super) fn judges_as(&self, other: &Self) -> bool {
+        self.trigger == other.trigger && self.minimum == other.minimum
+    }
+
     /// Goes on from there.
     pub(super) fn recall(&mut self, evidence: &Evidence) -> Option<NonZeroU32> {
         self.results = evidence.results.min(self.minimum);

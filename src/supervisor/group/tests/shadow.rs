@@ -1,0 +1,1 @@
+//! A policy that is only tried out.
