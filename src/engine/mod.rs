@@ -71,6 +71,8 @@ struct Standing {
     health: Health,
     /// Failures in a row that are DOWN, where nothing else is to be looked at. `None`: ask its [`Patience`].
     plain: Option<NonZeroU32>,
+    /// A success changes nothing that its [`Patience`] remembers: it was the last result, and nothing else is in there.
+    calm: bool,
     maintenance: bool,
 }
 
@@ -182,7 +184,7 @@ impl Engine {
                 *standing = Standing::new(patience, standing.maintenance).observed(self.observer.is_some());
             } else if patience.replace(&self.policy, trigger) {
                 // There may be failures in a row from before.
-                standing.plain = None;
+                (standing.plain, standing.calm) = (None, false);
             }
         }
         self.rebuild_targets();
@@ -227,12 +229,12 @@ impl Engine {
 impl Standing {
     /// Where ticks and due results are told, every result is a sign of life that has to be looked at.
     fn observed(self, observed: bool) -> Self {
-        Self { plain: self.plain.filter(|_| !observed), ..self }
+        Self { plain: self.plain.filter(|_| !observed), calm: self.calm && !observed, ..self }
     }
 
     /// Nothing is known yet.
     fn new(patience: &Patience, maintenance: bool) -> Self {
-        Self { health: Health::default(), plain: patience.plain(), maintenance }
+        Self { health: Health::default(), plain: patience.plain(), calm: false, maintenance }
     }
 
     fn is_candidate(&self) -> bool {
@@ -257,9 +259,13 @@ impl Engine {
         let Some(standing) = self.standings.get_mut(id.index()) else {
             return Err(EngineError::unknown_id(id));
         };
-        let Some(threshold) = standing.plain else { return self.record_patiently(now, id, result) };
+        let threshold = match (standing.plain, &result) {
+            (Some(threshold), _) => threshold.get(),
+            (None, ProbeResult::Success) if standing.calm => u32::MAX,
+            _ => return self.record_patiently(now, id, result),
+        };
         let from = standing.health.state();
-        let to = standing.health.record(now, result, threshold.get());
+        let to = standing.health.record(now, result, threshold);
         if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
             self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
@@ -294,8 +300,12 @@ impl Engine {
         let Some((standing, patience)) = known else { return Err(EngineError::unknown_id(id)) };
         let from = standing.health.state();
         let to = standing.health.record_patiently(now, result, patience, self.policy.max_health_age);
-        standing.plain = patience.plain_from_now().filter(|_| self.observer.is_none());
-        self.targets.set(self.roster.rank(id), standing.is_candidate());
+        let unobserved = self.observer.is_none();
+        standing.plain = patience.plain_from_now().filter(|_| unobserved);
+        standing.calm = unobserved && patience.is_calm();
+        if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
         Ok(self.recorded(now, id, from, to))
     }
 
@@ -738,6 +748,7 @@ impl Engine {
         let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
         if let Some((standing, patience)) = known {
             standing.plain = patience.recall(evidence);
+            standing.calm = self.observer.is_none() && patience.is_calm();
             standing.health = health;
             self.targets.set(self.roster.rank(id), standing.is_candidate());
         }

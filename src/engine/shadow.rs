@@ -94,7 +94,8 @@ mod tests {
     fn results_in_a_row_are_judged_by_the_other_policy_and_no_others_are_known_to_it() {
         use EndpointState::{Degraded, Down, Healthy, Unknown};
         let consecutive = TriggerRule::Consecutive;
-        let (among, window) = (TriggerRule::Failures { failures: 3, of: 5 }, TriggerRule::Window(Duration::from_secs(2)));
+        let (among, window) =
+            (TriggerRule::Failures { failures: 3, of: 5 }, TriggerRule::Window(Duration::from_secs(2)));
         let cases = [
             (consecutive(3), "+xx", consecutive(2), Down),
             (consecutive(2), "+xx", consecutive(3), Degraded),

@@ -233,6 +233,11 @@ impl Patience {
         }
     }
 
+    /// Whether it is armed and remembers no failure, so that a success leaves it as it is. True after no failure.
+    pub(super) fn is_calm(&self) -> bool {
+        self.results >= self.minimum && self.failing_since.is_none() && self.recent == 0
+    }
+
     /// The trigger is `own` from now on; whether that is another one than before. Its memory is another, so it has to
     /// be armed anew.
     pub(super) fn replace(&mut self, policy: &Policy, own: Option<Trigger>) -> bool {

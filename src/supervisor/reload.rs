@@ -147,8 +147,18 @@ fn primary(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
 /// What a reload does to a group of the same name and primary; `None` if nothing differs.
 #[must_use]
 pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
-    let GroupConfig { name: _, rto, policy, shadow, probing, endpoints: _, failback, hooks, max_hold, no_evidence_alarm } =
-        old;
+    let GroupConfig {
+        name: _,
+        rto,
+        policy,
+        shadow,
+        probing,
+        endpoints: _,
+        failback,
+        hooks,
+        max_hold,
+        no_evidence_alarm,
+    } = old;
     let names = |group: &GroupConfig| group.endpoints.iter().map(|one| one.endpoint.name.clone()).collect::<Vec<_>>();
     let (mut words, mut others) = (Vec::new(), BTreeSet::new());
     for gone in names(old).iter().filter(|name| endpoint(new, name).is_none()) {

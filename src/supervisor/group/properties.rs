@@ -3,6 +3,8 @@
 //! How many sequences there are is `BROKER_FAILOVER_CASES` (400 unless it is set), and which ones is
 //! `BROKER_FAILOVER_SEED` (0 unless it is set: the same tree gives the same verdict twice).
 
+mod shadow;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -18,7 +20,7 @@ use crate::engine::{
 use crate::scenario::Verb;
 use crate::supervisor::config::{FailbackMode, GroupConfig};
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::{Body, Follow, StageRecord, SwitchStage, awake, flow_text};
+use crate::supervisor::journal::{Body, Follow, ShadowRecord, StageRecord, SwitchStage, awake, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 use crate::supervisor::reload::of_group;
 
@@ -381,6 +383,26 @@ impl Disk {
     }
 }
 
+/// The shadow policy of a group.
+#[derive(Clone)]
+enum Shadowed {
+    Not,
+    By(Policy),
+    /// By its own policy, whatever that is.
+    Same,
+}
+
+impl Shadowed {
+    fn put(&self, config: GroupConfig) -> GroupConfig {
+        let shadow = match self {
+            Self::Not => None,
+            Self::By(policy) => Some(policy.clone()),
+            Self::Same => Some(config.policy.clone()),
+        };
+        GroupConfig { shadow, ..config }
+    }
+}
+
 struct World {
     config: GroupConfig,
     /// The configuration of the first start: with every endpoint.
@@ -395,6 +417,11 @@ struct World {
     published: String,
     reply: Option<Result<String, String>>,
     journal_failed: bool,
+    shadowed: Shadowed,
+    /// What was said of the shadow.
+    shadows: Vec<ShadowRecord>,
+    /// All other effects, if somebody wants to know.
+    trace: Option<Vec<String>>,
     seen: Rc<RefCell<BTreeSet<String>>>,
 }
 
@@ -426,6 +453,9 @@ impl World {
             running: None,
             reply: None,
             journal_failed: false,
+            shadowed: Shadowed::Not,
+            shadows: Vec::new(),
+            trace: None,
             seen,
         }
     }
@@ -438,10 +468,25 @@ impl World {
         Timestamp::from_nanos(self.now)
     }
 
+    /// The effects of an event but for what is said of the shadow, which nothing may follow from.
+    fn handle(&mut self, event: Event) -> Vec<Effect> {
+        let is_shadow = |effect: &Effect| matches!(effect, Effect::Record { entry: Entry::Shadow(_), .. });
+        let (said, effects): (Vec<_>, Vec<_>) = self.core.handle(self.now(), event).into_iter().partition(is_shadow);
+        for effect in said {
+            if let Effect::Record { entry: Entry::Shadow(record), durable: false } = effect {
+                self.shadows.push(*record);
+            }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.extend(effects.iter().map(|effect| format!("{effect:?}")));
+        }
+        effects
+    }
+
     fn event(&mut self, event: Event, trouble: Trouble) -> Result<(), TestCaseError> {
         let lifts = matches!(&event, Event::Command { command: Command::Resume, .. });
         let before = (self.core.engine().order_flow(), self.core.engine().epoch());
-        let mut effects = self.core.handle(self.now(), event);
+        let mut effects = self.handle(event);
         let mut place = 0;
         while place < effects.len() {
             match trouble {
@@ -452,7 +497,7 @@ impl World {
                         self.saw(if self.running.is_some() { "journal fails, hook runs" } else { "journal fails" });
                         let undone = effects.split_off(place);
                         let text = "no space left".to_owned();
-                        effects = self.core.handle(self.now(), Event::JournalFailed { text, undone });
+                        effects = self.handle(Event::JournalFailed { text, undone });
                         place = 0;
                         // What a moment that was not written decided is forgotten: the path is what is on disk.
                         prop_assert_eq!(self.core.engine().active(), self.durable_or_written().engine.active());
@@ -761,7 +806,7 @@ impl World {
     }
 
     fn reload(&mut self, edit: Edit, trouble: Trouble) -> Result<(), TestCaseError> {
-        let new = edit.applied(&self.config, &self.first);
+        let new = self.shadowed.put(edit.applied(&self.config, &self.first));
         let primary = |config: &GroupConfig| config.endpoints.iter().any(|one| one.endpoint.primary);
         // What a file is refused for whatever the state.
         if !primary(&new) || new.endpoints.len() < 2 {
@@ -783,7 +828,7 @@ impl World {
             Trouble::Journal { .. } if !self.journal_failed => {
                 self.journal_failed = true;
                 let event = Event::JournalFailed { text: "no space left".to_owned(), undone: Vec::new() };
-                for effect in self.core.handle(self.now(), event) {
+                for effect in self.handle(event) {
                     self.effect(&effect)?;
                 }
                 prop_assert_eq!(self.core.config(), &self.config);
@@ -902,13 +947,17 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-#[test]
-fn in_every_sequence_of_events_crashes_and_failures() {
+fn runner() -> (u32, TestRunner) {
     let cases = u32::try_from(number("BROKER_FAILOVER_CASES", 400)).unwrap();
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&number("BROKER_FAILOVER_SEED", 0).to_le_bytes());
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+    (cases, TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed)))
+}
+
+#[test]
+fn in_every_sequence_of_events_crashes_and_failures() {
+    let (cases, mut runner) = runner();
     let seen = Rc::new(RefCell::new(BTreeSet::new()));
     let verdict = runner.run(&(settings(), steps()), |(setting, steps)| {
         let mut world = World::new(setting.config(), Rc::clone(&seen));
