@@ -35,12 +35,12 @@ fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) 
         );
     }
     max_health_age(builder, policy, group, settings.max_health_age);
-    if let (Some(table), Some(shadow)) = (table.table("shadow"), &group.shadow) {
+    if let (Some(own), Some(shadow)) = (table.table("shadow"), &group.shadow) {
         if *shadow == group.policy {
             builder.warning(table, "shadow", "the same as policy: it will never differ", "keys that differ from it");
         }
         if shadow.settings().max_health_age != settings.max_health_age {
-            max_health_age(builder, table, group, shadow.settings().max_health_age);
+            max_health_age(builder, own, group, shadow.settings().max_health_age);
         }
     }
 }
