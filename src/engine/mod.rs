@@ -259,13 +259,15 @@ impl Engine {
         let Some(standing) = self.standings.get_mut(id.index()) else {
             return Err(EngineError::unknown_id(id));
         };
-        let threshold = match (standing.plain, &result) {
-            (Some(threshold), _) => threshold.get(),
-            (None, ProbeResult::Success) if standing.calm => u32::MAX,
-            _ => return self.record_patiently(now, id, result),
+        let Some(threshold) = standing.plain else {
+            if let (true, ProbeResult::Success) = (standing.calm, &result) {
+                let healthy = standing.health.record(now, ProbeResult::Success, u32::MAX);
+                return Ok(self.recorded(now, id, healthy, healthy));
+            }
+            return self.record_patiently(now, id, result);
         };
         let from = standing.health.state();
-        let to = standing.health.record(now, result, threshold);
+        let to = standing.health.record(now, result, threshold.get());
         if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
             self.targets.set(self.roster.rank(id), standing.is_candidate());
         }
