@@ -42,7 +42,7 @@ impl Engine {
 impl Standing {
     /// The same results in a row under another trigger.
     fn judged(&self, patience: &mut Patience, observed: bool, max_health_age: u64) -> Self {
-        let mut judged = Self::new(patience, self.maintenance).observed(observed);
+        let mut judged = Self::new(patience, self.maintenance, self.bars).observed(observed);
         let health = &self.health;
         let Some(at) = health.probed_at() else { return judged };
         let (failures, successes) = (health.consecutive_failures(), health.consecutive_successes());

@@ -214,6 +214,7 @@ fn is_seen(input: &Input) -> bool {
         | Input::Tick
         | Input::Due { .. }
         | Input::Maintenance { .. }
+        | Input::Bar { .. }
         | Input::Register(_)
         | Input::Update { .. }
         | Input::Validate => true,
