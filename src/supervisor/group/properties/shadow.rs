@@ -1,6 +1,8 @@
 //! Nothing follows from a shadow policy, whatever happens.
 
-use crate::engine::{Trigger, TriggerRule};
+use std::time::Duration;
+
+use crate::engine::{PolicySettings, Trigger, TriggerRule};
 
 use super::*;
 
