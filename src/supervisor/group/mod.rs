@@ -11,6 +11,7 @@ mod persist;
 #[cfg(test)]
 mod properties;
 mod reload;
+mod sessions;
 mod stages;
 mod status;
 pub mod task;
@@ -22,5 +23,6 @@ pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Pro
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
+pub use sessions::SessionNews;
 pub use stages::Reached;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};
