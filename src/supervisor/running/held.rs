@@ -149,6 +149,58 @@ fn wait(attempt: u32, draw: u64) -> Duration {
 mod tests {
     use super::*;
 
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::super::super::probes::Opening;
+    use super::super::super::scheduler::{Confirmed, Options, Scheduler};
+
+    /// Panics the first time; the second time its session ends at once.
+    struct Clumsy(AtomicU32);
+
+    impl Holder for Clumsy {
+        fn hold(&self, _: Instant) -> Opening<'_> {
+            Box::pin(async {
+                assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "clumsy");
+                let loss: Loss = Box::pin(async { "gone".to_owned() });
+                Ok(loss)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn b08_a_watch_that_dies_is_told_and_another_takes_its_place() {
+        let scheduler = Scheduler::start(Options::default()).unwrap();
+        let (events, _taken) = mpsc::channel(1);
+        let group = scheduler.group(events);
+        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
+        let key = EndpointId::from_index(0);
+        let (inbox, mut heard) = mpsc::channel(8);
+        let hold = Hold {
+            endpoint: "east".to_owned(),
+            holder: Arc::new(Clumsy(AtomicU32::new(0))),
+            confirmer: group.confirmer(key, how),
+            timeout: Duration::from_secs(5),
+            inbox,
+        };
+        let held = Held::start(hold, how, key);
+        let mut next = async || match heard.recv().await {
+            Some(Message::Event(Event::Session { endpoint, news })) => {
+                assert_eq!(endpoint, "east");
+                news
+            }
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(next().await, SessionNews::Died { text } if text.contains("panic")));
+        // It may end before it was told to stand.
+        let news = match next().await {
+            SessionNews::Open => next().await,
+            news => news,
+        };
+        assert_eq!(news, SessionNews::Lost { text: "gone".to_owned(), confirmed: Confirmed::Unwatched });
+        drop(held);
+        while heard.recv().await.is_some() {}
+    }
+
     #[test]
     fn waits_double_from_half_a_second_to_a_minute_and_half_of_each_is_random() {
         let bounds = |attempt| [wait(attempt, 0).as_millis(), wait(attempt, u64::MAX).as_millis()];
