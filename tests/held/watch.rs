@@ -304,7 +304,7 @@ async fn what_cannot_be_opened_is_said_once_and_is_no_failure() {
 async fn a_hundred_reloads_leave_one_session_and_another_pace_leaves_it_alone() {
     let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
     let text = by_tcp(&east, &west);
-    let scene = Scene::open(&[text.clone()]).await;
+    let scene = Scene::open(std::slice::from_ref(&text)).await;
     let config = scene.folder.join("config.toml");
     let settled = || async {
         let begun = Instant::now();

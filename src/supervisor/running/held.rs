@@ -20,7 +20,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The longest of those waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A session that stood for so long was a good one: the waits begin anew.
-const STEADY: Duration = Duration::from_secs(60);
+const STEADY: Duration = Duration::from_secs(10);
 
 /// A session that is held, or will be again. Dropped, it is let go.
 pub(super) struct Held {
