@@ -68,6 +68,7 @@ fn endpoint(url: &str, kinds: &[ProbeKind]) -> EndpointConfig {
         explicit_priority: true,
         probes: kinds.iter().map(|kind| ProbeConfig { kind: kind.clone(), slow_after: None }).collect(),
         require: Require::All,
+        watch: None,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
     }

@@ -1,5 +1,6 @@
 //! A running supervisor: journal, groups, scheduler, and what carries events between them.
 
+mod held;
 mod reloader;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use super::journal::{
 };
 use super::probes::{ProberError, Resolver};
 use super::scheduler::{self, Scheduler};
-use reloader::{Probers, Reloader, Watching, probers};
+use reloader::{Askers, Reloader, Watching, askers};
 
 pub use reloader::ReloadHandle;
 
@@ -124,18 +125,20 @@ impl Supervisor {
         let mut ready = Vec::new();
         for group in &config.groups {
             let refused = |error| StartError::Probe { group: group.name.clone(), error };
-            let probers = probers(group, |_| true, &resolver).map_err(refused)?;
-            ready.push((restored(group, &recovered, options, clock)?, probers));
+            let askers = askers(group, |_| true, &resolver).map_err(refused)?;
+            ready.push((restored(group, &recovered, options, clock)?, askers));
         }
         for (core, _) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
         }
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
-        for (group, (core, probers)) in config.groups.iter().zip(ready) {
+        for (group, (core, askers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (asked, feed) = watch(group, &scheduler, probers);
+            let (mut asked, feed) = watch(group, &scheduler, askers);
+            let handle = task::start(core, journal.handle(), clock, feed);
+            asked.hold(group, handle.inbox.clone());
             watching.insert(group.name.clone(), asked);
-            groups.push(task::start(core, journal.handle(), clock, feed));
+            groups.push(handle);
         }
         tell_of_failure(journal.handle(), &groups);
         let (groups, file) = (Arc::from(groups), options.file.clone());
@@ -302,11 +305,11 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Asks the group's endpoints, and where their results come out.
-fn watch(group: &GroupConfig, scheduler: &Scheduler, probers: Probers) -> (Watching, Feed) {
+fn watch(group: &GroupConfig, scheduler: &Scheduler, askers: Askers) -> (Watching, Feed) {
     let (sender, events) = mpsc::channel(BACKLOG);
-    let mut watching = Watching { scheduled: scheduler.group(sender), endpoints: Vec::new(), probers: BTreeMap::new() };
-    for (name, prober) in probers {
-        watching.watch(group, &name, prober);
+    let mut watching = Watching::new(scheduler.group(sender));
+    for (name, asker) in askers {
+        watching.watch(group, &name, asker);
     }
     let feed = Feed { events, watched: watching.endpoints.clone() };
     (watching, feed)

@@ -15,7 +15,7 @@ use crate::engine::{
 };
 
 use super::super::clock::BootClock;
-use super::super::probes::{ProberError, Resolver, prober};
+use super::super::probes::{ProberError, Resolver, holder, prober};
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
@@ -90,6 +90,10 @@ fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
     (Checked { config, findings: builder.findings.sorted(), socket }, file)
 }
+
+/// Schemes of what a connection, or a handshake, says something about.
+pub(super) const OVER_TCP: &[&str] = &["tcp", "tls", "http", "https", "fix", "ws", "wss"];
+pub(super) const OVER_TLS: &[&str] = &["tls", "https", "tcp", "fix", "wss"];
 
 /// How long names may be looked up in all: a start must not wait for a resolver that is down.
 pub(super) const LOOKUPS: Duration = Duration::from_secs(2);
@@ -167,6 +171,7 @@ impl Builder<'_> {
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
+        let endpoints = self.spaced(table, &probing, endpoints);
         self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
         let failback = match table.table("failback")?.text("mode")? {
@@ -282,7 +287,7 @@ impl Builder<'_> {
         Some(Probing { interval, interval_when_failing: when_failing, timeout, jitter: table.share("jitter") })
     }
 
-    fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
+    pub(super) fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
         let duration = table.duration(key)?;
         if duration.is_zero() {
             self.error(table, key, "zero", "a duration above zero");
@@ -313,10 +318,11 @@ impl Builder<'_> {
                 primary,
                 priority: if explicit { table.u32("priority") } else { default },
                 trigger,
-                url,
+                url: url.clone(),
             },
             explicit_priority: explicit,
             probes,
+            watch: self.watch(table, &url),
             require: if table.text("require")? == "any" { Require::Any } else { Require::All },
             shared_fate: table.texts("shared_fate"),
             cancel_on_disconnect: match table.text("cancel_on_disconnect")? {
@@ -346,6 +352,9 @@ impl Builder<'_> {
                 }
             }
         }
+        if let Err(error) = holder(endpoint, &resolver) {
+            self.error(table, "watch", error.to_string(), "a session that can be opened");
+        }
     }
 
     /// What hooks, the log, metrics and people are told holds no control characters: NUL cannot even be told.
@@ -366,15 +375,12 @@ impl Builder<'_> {
         let schemes: &[&str] = match kind {
             "http" => &["http", "https"],
             "websocket" => &["ws", "wss"],
-            "tls" => &["tls", "https", "tcp", "fix", "wss"],
-            "tcp" => &["tcp", "tls", "http", "https", "fix", "ws", "wss"],
+            "tls" => OVER_TLS,
+            "tcp" => OVER_TCP,
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
-        let tls = TlsConfig {
-            ca_file: self.existing_file(inner, "ca_file"),
-            server_name: inner.text("server_name").map(str::to_owned),
-        };
+        let tls = self.tls(inner);
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
             "tls" => ProbeKind::Tls(tls),
@@ -402,6 +408,13 @@ impl Builder<'_> {
         Some(ProbeConfig { kind, slow_after })
     }
 
+    pub(super) fn tls(&mut self, table: &Table) -> TlsConfig {
+        TlsConfig {
+            ca_file: self.existing_file(table, "ca_file"),
+            server_name: table.text("server_name").map(str::to_owned),
+        }
+    }
+
     fn websocket(&mut self, table: &Table, tls: TlsConfig) -> Option<WebSocketConfig> {
         let text = |key| table.text(key).map(str::to_owned);
         let config = WebSocketConfig {
@@ -421,7 +434,7 @@ impl Builder<'_> {
     }
 
     /// The url must say where to connect, in a scheme that the probe speaks.
-    fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
+    pub(super) fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
         if schemes.is_empty() {
             return;
         }

@@ -251,6 +251,7 @@ static ENDPOINT: Shape = Shape {
         key("trigger", Table(&TRIGGER), Optional, "What makes this path DOWN; default: what the policy says"),
         key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
         key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
+        key("watch", Table(&WATCH), Optional, "A session held open beside the probes, whose end fires probes at once"),
         key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),
         key(
             "cancel_on_disconnect",
@@ -327,6 +328,45 @@ static WEBSOCKET: Shape = Shape {
         CA_FILE,
         SERVER_NAME,
         SLOW_AFTER,
+    ],
+};
+
+static WATCH: Shape = Shape {
+    about: "A session held open, never with the identity that trades: exactly one of tcp, tls, websocket",
+    keys: &[
+        key("tcp", Table(&HELD_TCP), Optional, "Hold a connection"),
+        key("tls", Table(&HELD_TLS), Optional, "Hold a connection with TLS"),
+        key("websocket", Table(&HELD_WEBSOCKET), Optional, "Hold a WebSocket session; TLS if the url says wss"),
+        key(
+            "confirm_spacing",
+            Duration,
+            Optional,
+            "Between two of the probes that its end fires, from 100us to interval_when_failing; default: 10ms, or \
+             interval_when_failing if that is shorter",
+        ),
+        key(
+            "ping_interval",
+            Duration,
+            Default("\"5s\""),
+            "Without traffic for so long, the far side is asked for a sign of life; from 100ms to 1h, and for tcp and tls \
+             in whole seconds, rounded up",
+        ),
+    ],
+};
+
+static HELD_TCP: Shape = Shape { about: "Held connection", keys: &[] };
+
+static HELD_TLS: Shape = Shape { about: "Held connection with TLS", keys: &[CA_FILE, SERVER_NAME] };
+
+static HELD_WEBSOCKET: Shape = Shape {
+    about: "Held WebSocket session",
+    keys: &[
+        PATH,
+        HEADERS,
+        SUBPROTOCOL,
+        key("subscribe", Secret, Optional, "Text message sent after the handshake; never logged"),
+        CA_FILE,
+        SERVER_NAME,
     ],
 };
 

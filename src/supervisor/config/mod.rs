@@ -9,12 +9,14 @@ mod plan;
 mod read;
 mod recovery;
 mod schema;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::{Endpoint, Policy};
+use super::scheduler::{Confirming, MOST_CONFIRMS};
+use crate::engine::{Endpoint, Policy, TriggerRule};
 pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
@@ -101,12 +103,28 @@ pub struct EndpointConfig {
     pub probes: Vec<ProbeConfig>,
     /// Whether all of them must succeed (the default) or any one.
     pub require: Require,
+    /// `watch`: a session that is held open beside the probes. Default none.
+    pub watch: Option<WatchConfig>,
     /// Keys of what it shares with others (quota, address, uplink): flow is not moved between endpoints that share a key
     /// for a fault of that key.
     pub shared_fate: Vec<String>,
     /// What the broker does to resting orders when this path disconnects, in the operator's words; told to the reconcile
     /// hook. Default `unknown`.
     pub cancel_on_disconnect: CancelOnDisconnect,
+}
+
+impl EndpointConfig {
+    /// How the end of its held session is confirmed: with as many failures as its trigger counts. A window of nothing
+    /// but failures cannot be shortened by asking; one failure sets the failing pace.
+    #[must_use]
+    pub fn confirming(&self, group: &GroupConfig) -> Confirming {
+        let spacing = self.watch.as_ref().map_or(Duration::ZERO, |watch| watch.confirm_spacing);
+        let failures = match self.endpoint.trigger.unwrap_or(group.policy.trigger()).rule() {
+            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => failures.min(MOST_CONFIRMS),
+            TriggerRule::Window(_) => 1,
+        };
+        Confirming { spacing, failures }
+    }
 }
 
 /// How several probes of one endpoint add up.
@@ -200,6 +218,28 @@ pub struct WebSocketConfig {
     pub competing_session_status: Vec<u16>,
     /// TLS, for wss.
     pub tls: TlsConfig,
+}
+
+/// `watch`: a session that is held open, whose end fires probes at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchConfig {
+    /// What is held open.
+    pub session: SessionKind,
+    /// Between two of the probes that its end fires. Default 10 ms, or `interval_when_failing` if that is shorter.
+    pub confirm_spacing: Duration,
+    /// Without traffic for so long, the far side is asked for a sign of life. Default 5 s.
+    pub ping_interval: Duration,
+}
+
+/// What is held open. It must not be opened with the identity that trades.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionKind {
+    /// A connection.
+    Tcp,
+    /// A connection and a TLS handshake.
+    Tls(TlsConfig),
+    /// A WebSocket session; `expect_message` is of no use to it.
+    WebSocket(WebSocketConfig),
 }
 
 /// A program to run.

@@ -26,6 +26,7 @@ fn endpoint(endpoint: Endpoint) -> EndpointConfig {
         explicit_priority: true,
         probes: vec![ProbeConfig { kind: ProbeKind::Tcp, slow_after: None }],
         require: Require::All,
+        watch: None,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Session,
     }

@@ -20,6 +20,7 @@ mod exec;
 mod fault;
 mod http;
 mod resolve;
+mod session;
 mod several;
 mod target;
 mod tcp;
@@ -27,6 +28,7 @@ mod tls;
 mod websocket;
 
 pub use resolve::{MOST_LOOKUPS, Resolver};
+pub use session::{Holder, Loss, Opening, holder};
 pub use target::{Host, Scheme, Target, UrlError, redact};
 pub use tls::TlsSetupError;
 

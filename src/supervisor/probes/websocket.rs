@@ -234,7 +234,7 @@ fn closed(frame: Option<&CloseFrame>) -> Verdict {
 }
 
 /// The verdict on an error of the session; `doing` says what was being done.
-fn of_error(doing: &str, error: Error) -> Verdict {
+pub(super) fn of_error(doing: &str, error: Error) -> Verdict {
     let fault = match error {
         Error::Io(error) => return fault::of_io(doing, &error),
         Error::ConnectionClosed
