@@ -33,6 +33,9 @@ mod sample;
 mod settings;
 mod special;
 
+#[cfg(test)]
+mod tests;
+
 pub use calibrate::calibrate;
 pub use error::{HistoryError, Place};
 pub use field::Unit;
