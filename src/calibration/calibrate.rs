@@ -195,4 +195,3 @@ fn path(name: &str, sight: &Sight<'_>, settings: &CalibrationSettings, outage_li
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
-

@@ -122,7 +122,8 @@ fn columns(header: &ByteRecord, options: &HistoryOptions) -> Result<(Places, Fie
         *slot = Some((place, text.to_owned()));
     }
     let [timestamp, endpoint, ok, latency] = found;
-    let missing = |name: &str| Fault::new(format!("found no column {name:?} in the header; expected {}", Column::NAMES));
+    let missing =
+        |name: &str| Fault::new(format!("found no column {name:?} in the header; expected {}", Column::NAMES));
     let (timestamp, timestamp_name) = timestamp.ok_or_else(|| missing("timestamp"))?;
     let (endpoint, _) = endpoint.ok_or_else(|| missing("endpoint"))?;
     let (ok, _) = ok.ok_or_else(|| missing("ok"))?;

@@ -102,7 +102,8 @@ impl<'a> Sight<'a> {
             Ok(fit) => {
                 let other = if fit.family() == Family::Exponential { self.log_normal } else { self.exponential };
                 let also = other.as_ref().is_some_and(accepted);
-                let reason = if also { "both fit, and this one is the likelier; intervals cover both" } else { "it alone fits" };
+                let reason =
+                    if also { "both fit, and this one is the likelier; intervals cover both" } else { "it alone fits" };
                 (basis(fit), reason.to_owned())
             }
             Err(why) => (Basis::Counted, why.clone()),
@@ -233,12 +234,7 @@ fn verdict(settings: &CalibrationSettings, worst: Duration, month: &Estimate) ->
 }
 
 /// The fit that the false failovers are computed with, or why there is none.
-fn choice(
-    blips: u64,
-    alike: bool,
-    exponential: Option<Fitted>,
-    log_normal: Option<Fitted>,
-) -> Result<Fitted, String> {
+fn choice(blips: u64, alike: bool, exponential: Option<Fitted>, log_normal: Option<Fitted>) -> Result<Fitted, String> {
     if !alike {
         return Err("the endpoints are probed at different intervals".to_owned());
     }

@@ -157,7 +157,8 @@ impl Moments {
         let others = Unit::ALL.into_iter().filter(|unit| form == Form::Number && Some(*unit) != self.unit);
         let meant = others.filter_map(|unit| Some((unit, plain(text, unit)?)));
         let meant = meant.filter(|(_, at)| (EARLIEST..=self.latest).contains(at)).last();
-        let hint = meant.map_or_else(String::new, |(unit, at)| format!("; in {} it would be {}", unit.name(), written(at)));
+        let hint =
+            meant.map_or_else(String::new, |(unit, at)| format!("; in {} it would be {}", unit.name(), written(at)));
         let when = written(at);
         match at < EARLIEST {
             true => format!("found {}, which is {when}; expected a moment since 2000{hint}", shown(text)),
@@ -170,7 +171,8 @@ impl Moments {
         if self.day.0 != *date {
             self.day = (*date, read_time(str::from_utf8(date).ok()?)?.checked_mul(1_000)?);
         }
-        let (&[b'T' | b't' | b' ', h1, h2, b':', m1, m2, b':', s1, s2], mut rest) = rest.split_first_chunk::<9>()? else {
+        let (&[b'T' | b't' | b' ', h1, h2, b':', m1, m2, b':', s1, s2], mut rest) = rest.split_first_chunk::<9>()?
+        else {
             return None;
         };
         let (hour, minute, second) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);

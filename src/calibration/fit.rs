@@ -170,7 +170,8 @@ fn minimum(cost: impl Fn([f64; 2]) -> f64, start: [f64; 2], dimensions: usize) -
     if dimensions > 1 {
         simplex.push(corner([x, y + 0.5]));
     }
-    let along = |from: [f64; 2], to: [f64; 2], by: f64| [from[0] + by * (to[0] - from[0]), from[1] + by * (to[1] - from[1])];
+    let along =
+        |from: [f64; 2], to: [f64; 2], by: f64| [from[0] + by * (to[0] - from[0]), from[1] + by * (to[1] - from[1])];
     for _ in 0..500 {
         simplex.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (Some(best), Some(worst)) = (simplex.first().copied(), simplex.pop()) else { return start };

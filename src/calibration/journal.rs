@@ -80,7 +80,8 @@ impl JournalRows {
             if self.ended {
                 return None;
             }
-            let size = self.segments.left().next().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
+            let size =
+                self.segments.left().next().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
             let (found, rows) = (&mut self.found, &mut self.rows);
             let read = self.segments.read(|record, in_head| found.take(record, in_head, names, rows));
             self.read.fetch_add(size, Ordering::Relaxed);
@@ -150,8 +151,8 @@ impl Found {
             }
             Body::Input { verb: Verb::Input(Input::Probe { endpoint, result }), .. } if !in_head => {
                 // Mostly nothing rests, and then nothing is looked up.
-                let rests = !self.maintenance.is_empty()
-                    && self.maintenance.contains(&(group.to_owned(), endpoint.clone()));
+                let rests =
+                    !self.maintenance.is_empty() && self.maintenance.contains(&(group.to_owned(), endpoint.clone()));
                 if !rests {
                     let ok = matches!(result, ProbeResult::Success);
                     rows.push_back(self.sample(at, group, endpoint, ok, names).map_err(|fault| fault.what)?);

@@ -37,12 +37,7 @@ impl std::fmt::Debug for JsonRows {
 }
 
 impl JsonRows {
-    pub(super) fn new(
-        content: Content,
-        file: String,
-        wrapped: Option<&'static str>,
-        options: &HistoryOptions,
-    ) -> Self {
+    pub(super) fn new(content: Content, file: String, wrapped: Option<&'static str>, options: &HistoryOptions) -> Self {
         let options = options.clone();
         Self { content, buffer: Vec::new(), options, fields: None, file, wrapped, line: 0, ended: false }
     }
@@ -196,7 +191,9 @@ fn row(
 
 /// What stands between the quotes of a string; anything else as it is.
 fn unquoted(text: &str) -> Cow<'_, str> {
-    let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return Cow::Borrowed(text) };
+    let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return Cow::Borrowed(text);
+    };
     if !inner.contains('\\') {
         return Cow::Borrowed(inner);
     }

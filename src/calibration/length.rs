@@ -116,7 +116,15 @@ mod tests {
         // Simpson's rule over the phase.
         let over_phase = |from: f64| {
             let point = |k: u32| survival(from + 10.0 * f64::from(k) / 1_000.0);
-            let weight = |k: u32| if k == 0 || k == 1_000 { 1.0 } else if k % 2 == 1 { 4.0 } else { 2.0 };
+            let weight = |k: u32| {
+                if k == 0 || k == 1_000 {
+                    1.0
+                } else if k % 2 == 1 {
+                    4.0
+                } else {
+                    2.0
+                }
+            };
             (0..=1_000).map(|k| weight(k) * point(k)).sum::<f64>() / 3_000.0
         };
         assert!((length.seen(&grid) - over_phase(0.0)).abs() < 1e-9);

@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn a_row_that_repeats_another_one_is_left_out_and_a_failure_outlives_it() {
-        let rows = [sample(5, 0, true), sample(5, 1, true), sample(5, 0, false), sample(5, 1, true), sample(6, 0, true)];
+        let rows =
+            [sample(5, 0, true), sample(5, 1, true), sample(5, 0, false), sample(5, 1, true), sample(6, 0, true)];
         let (out, reading) = ordered(&rows);
         assert_eq!(out, [sample(5, 0, false), sample(5, 1, true), sample(6, 0, true)]);
         assert_eq!((reading.duplicates, reading.conflicts, reading.reordered), (2, 1, 0));

@@ -45,7 +45,8 @@ pub(super) fn recommend(
         return Recommendation { trigger: Some(found.name.to_owned()), why, days_needed: None };
     }
     // What more history might prove: not refuted, and fast enough.
-    let open = candidates.iter().filter(|one| one.all(|verdict| matches!(verdict, Verdict::Keeps | Verdict::NotProven)));
+    let open =
+        candidates.iter().filter(|one| one.all(|verdict| matches!(verdict, Verdict::Keeps | Verdict::NotProven)));
     let needed = open.filter_map(|one| days_needed(one, most, sights)).min_by(f64::total_cmp);
     if let Some(days) = needed {
         let why = format!(

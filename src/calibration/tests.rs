@@ -1,5 +1,7 @@
 //! Whether calibration finds what a history was made of.
 
+#![expect(clippy::disallowed_macros, reason = "a test reports what it counted")]
+
 use std::time::Duration;
 
 use rand_pcg::Pcg64Mcg;
@@ -208,11 +210,7 @@ fn every_ten_seconds(results: &str) -> Vec<(f64, bool)> {
 
 fn with(triggers: &[&str], outage_after: u64) -> CalibrationSettings {
     let triggers = triggers.iter().map(|text| text.parse().unwrap()).collect();
-    CalibrationSettings {
-        triggers,
-        outage_after: Duration::from_secs(outage_after),
-        ..CalibrationSettings::default()
-    }
+    CalibrationSettings { triggers, outage_after: Duration::from_secs(outage_after), ..CalibrationSettings::default() }
 }
 
 #[test]

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anstyle::Style;
-use broker_failover::calibration::{
-    Basis, Estimate, Fit, PathReport, Reading, Report, TriggerReport, Verdict,
-};
+use broker_failover::calibration::{Basis, Estimate, Fit, PathReport, Reading, Report, TriggerReport, Verdict};
 use broker_failover::planning::{Seconds, Spoken};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN, visible};
@@ -83,8 +81,8 @@ fn lengths(out: &mut impl Write, paths: &[&PathReport]) -> io::Result<()> {
     let width = width(paths);
     writeln!(
         out,
-        "{:<width$} {:>8} {:>8} {:>8} {:>8}  {:<24} {:<32}",
-        "BLIPS", "P50", "P90", "P99", "LONGEST", "EXPONENTIAL", "LOG-NORMAL"
+        "{:<width$} {:>8} {:>8} {:>8} {:>8}  {:<24} {}",
+        "LENGTHS", "P50", "P90", "P99", "LONGEST", "EXPONENTIAL", "LOG-NORMAL"
     )?;
     for path in paths {
         write!(out, "{:<width$}", visible(&path.endpoint))?;
@@ -103,7 +101,11 @@ fn lengths(out: &mut impl Write, paths: &[&PathReport]) -> io::Result<()> {
         }
         if path.blips.dispersion > 1.5 {
             let times = path.blips.dispersion;
-            writeln!(out, "{:width$} {CARE}bursts{CARE:#}: {times:.1} times the variance of blips that come one by one", "")?;
+            writeln!(
+                out,
+                "{:width$} {CARE}bursts{CARE:#}: {times:.1} times the variance of blips that come one by one",
+                ""
+            )?;
         }
     }
     writeln!(out)
@@ -179,20 +181,44 @@ fn recommendation(out: &mut impl Write, report: &Report) -> io::Result<()> {
     if report.max_false_per_month.is_none() {
         return Ok(());
     }
-    let why = &report.recommendation.why;
-    match &report.recommendation.trigger {
-        Some(trigger) => writeln!(out, "{GOOD}Recommended{GOOD:#}: {trigger}: {why}.\n"),
-        None => writeln!(out, "{ALARM}Nothing is recommended{ALARM:#}: {why}.\n"),
+    let (style, verdict) = match &report.recommendation.trigger {
+        Some(trigger) => (GOOD, format!("Recommended: {trigger}")),
+        None => (ALARM, "Nothing is recommended".to_owned()),
+    };
+    writeln!(out, "{style}{verdict}{style:#}")?;
+    wrapped(out, &format!("{}.", report.recommendation.why))?;
+    writeln!(out)
+}
+
+/// A sentence in lines of at most 110 characters.
+fn wrapped(out: &mut impl Write, text: &str) -> io::Result<()> {
+    let mut line = String::new();
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > 110 {
+            writeln!(out, "{line}")?;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
     }
+    writeln!(out, "{line}")
 }
 
 fn notes(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let outage = Spoken(duration(report.outage_after_seconds));
-    writeln!(out, "An outage is a run of failures with more than {outage} between its first failed probe and its last; a shorter one")?;
-    writeln!(out, "is a blip. Gaps are neither health nor failure: they are left out of every rate. A month is 30 days. BLIPS are")?;
-    writeln!(out, "lengths from the first failed probe to the next success; p is the probability of lengths that fit no better, * the")?;
-    writeln!(out, "fit that is used. FIRED counts the blips of this history, BY says what the month is computed with. P50, P95 and")?;
-    writeln!(out, "WORST are detection from the fault. Past blips promise nothing: calibrate again when the path changes.")
+    wrapped(
+        out,
+        &format!(
+            "An outage is a run of failures with more than {outage} between its first failed probe and its last; a shorter \
+             one is a blip, so a trigger that is more patient than that never fires for nothing here. Gaps are neither \
+             health nor failure: they are left out of every rate. A month is 30 days. LENGTHS of blips are from the first \
+             failed probe to the next success; p is the probability of lengths that fit no better; * is the fit that is used. \
+             FIRED counts the blips of this history; BY says what the month is computed with. P50, P95 and WORST are \
+             detection from the fault. Past blips promise nothing: calibrate again when the path changes."
+        ),
+    )
 }
 
 fn estimate(estimate: &Estimate) -> String {
@@ -215,9 +241,14 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Two units at most.
+/// Two units at most: to an hour from two days on, to a minute from two hours on.
 fn coarse(seconds: f64) -> String {
-    spoken(seconds).split(' ').take(2).collect::<Vec<_>>().join(" ")
+    let grain = match seconds {
+        seconds if seconds >= 172_800.0 => 3_600.0,
+        seconds if seconds >= 7_200.0 => 60.0,
+        _ => return spoken(seconds),
+    };
+    spoken((seconds / grain).round() * grain)
 }
 
 fn spoken(seconds: f64) -> String {
