@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use broker_failover::supervisor::config::{Checked, ProbeKind, Severity, parse};
+use broker_failover::supervisor::config::{Checked, ProbeKind, Severity, effective, parse};
 
 /// A group whose primary has these keys, and that adds this to `[group.probing]`.
-pub(crate) fn checked(url: &str, endpoint: &str, probing: &str) -> Checked {
-    let text = format!(
+fn text(url: &str, endpoint: &str, probing: &str) -> String {
+    format!(
         "[supervisor]\nsocket = \"control\"\njournal = \"journal\"\n[[group]]\nname = \"main\"\n[group.probing]\n{probing}\n\
          [[group.endpoint]]\nname = \"east\"\nregion = \"e\"\nurl = \"{url}\"\nprimary = true\n{endpoint}\n\
          [[group.endpoint]]\nname = \"west\"\nregion = \"w\"\nurl = \"tcp://127.0.0.1:2\"\npriority = 10\nprobe = {{ tcp = {{}} }}\n"
-    );
-    parse(&text, Path::new("."))
+    )
+}
+
+pub(crate) fn checked(url: &str, endpoint: &str, probing: &str) -> Checked {
+    parse(&text(url, endpoint, probing), Path::new("."))
 }
 
 pub(crate) fn findings(checked: &Checked, severity: Severity) -> Vec<String> {
@@ -25,14 +28,15 @@ fn errors(url: &str, endpoint: &str) -> Vec<String> {
 #[test]
 fn a_websocket_probe_is_read_and_its_secrets_are_not_told() {
     let probe = r#"probe = { websocket = { path = "/ws", headers = { X-Key = "s3cret" }, subscribe = "s3cret", expect_message = "ok" } }"#;
-    let checked = checked("wss://u:s3cret@127.0.0.1:1", probe, "");
+    let url = "wss://u:s3cret@127.0.0.1:1";
+    let checked = checked(url, probe, "");
     let config = checked.config.unwrap_or_else(|| panic!("{:#?}", checked.findings));
     let ProbeKind::WebSocket(read) = &config.groups[0].endpoints[0].probes[0].kind else { panic!() };
     assert_eq!(
         (&*read.path, read.subscribe.as_deref(), read.expect_message.as_deref()),
         ("/ws", Some("s3cret"), Some("ok"))
     );
-    let shown = format!("{:?} {:?}", checked.findings, effective(&text, Path::new(FOLDER)));
+    let shown = format!("{:?} {:?}", checked.findings, effective(&text(url, probe, ""), Path::new(".")));
     assert!(!shown.contains("s3cret"), "{shown}");
     assert!(shown.contains("subscribe"), "{shown}");
 }
