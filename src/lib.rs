@@ -56,15 +56,19 @@
 //! - [`planning`]: recovery time, error budget, data at risk and the price of a standby, as plain arithmetic.
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
 //! - `sim` (feature `sim`): triggers tried out on random blips and outages, in the real engine.
+//! - `calibration` (feature `calibrate`): blips, outages and triggers measured on a history of real probes.
 //! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
 //!   control and status. The binary runs it beside a gateway in any language.
 //!
 //! # Features
 //!
-//! None by default. `scenario` adds the scenario format (`serde_json`); `sim` adds the simulation (`rand_pcg`); `supervisor` adds everything
-//! with effects (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never changes how
+//! None by default. `scenario` adds the scenario format (`serde_json`); `sim` adds the simulation (`rand_pcg`); `supervisor`
+//! adds everything with effects (`tokio`, `hyper`, `rustls` and more); `calibrate` adds calibration (`csv`, `flate2`,
+//! `zstd`); `cli` adds the binary. A feature adds items; it never changes how
 //! existing items behave.
 
+#[cfg(feature = "calibrate")]
+pub mod calibration;
 pub mod engine;
 pub mod manager;
 pub mod path;
