@@ -8,9 +8,11 @@
 //! - [`History`]: the samples of one history, in order.
 //! - `calibrate`: what a history comes to, for each trigger asked about.
 //! - [`Report`]: the answer, as the `calibrate` command prints it.
+//! - [`counterfactual`]: the switches that a configuration would have made on it.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+pub mod counterfactual;
 mod error;
 mod history;
 mod report;

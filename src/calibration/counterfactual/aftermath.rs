@@ -118,7 +118,7 @@ impl Aftermath {
                 None => Why::NotDown,
             };
             let outage = Outage { endpoint, start, end: recovered, last_failure, left, flow_back, why };
-            if outage.length() >= self.assumptions.outage {
+            if outage.length() > self.assumptions.outage {
                 self.unsettled.push((outage, no_target));
             }
         }

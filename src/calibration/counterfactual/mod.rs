@@ -43,7 +43,8 @@ pub struct Assumptions {
     pub reconcile: Duration,
     /// A person fails back as soon as the engine allows it, where the group leaves failbacks to a person.
     pub person_fails_back: bool,
-    /// A failure of the active path that lasts as long or longer is an outage, which should be left.
+    /// A run of failures of the active path that is longer, from its first failed result to its last, is an outage,
+    /// which should be left.
     pub outage: Duration,
     /// Flow must be back within this from the first failed result of an outage. None: that is not judged.
     pub rto: Option<Duration>,
@@ -84,7 +85,7 @@ pub enum CounterfactualError {
     },
     /// A result is older than the one before it.
     #[error(
-        "a result of {endpoint:?} at {at} ns comes after one at {before} ns; expected results in the order of their times"
+        "a result of {endpoint:?} at {at} ns comes after one at {before} ns; expected all endpoints' results in the order of their times"
     )]
     Order {
         /// Its endpoint.

@@ -135,10 +135,10 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// From its first failed result until it was over, as far as it was seen.
+    /// From its first failed result to its last.
     #[must_use]
     pub fn length(&self) -> Duration {
-        Duration::from_nanos(self.end.unwrap_or(self.last_failure).saturating_sub(self.start))
+        Duration::from_nanos(self.last_failure.saturating_sub(self.start))
     }
 }
 
