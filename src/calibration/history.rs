@@ -5,21 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::HistoryError;
+use super::field::Unit;
+use super::journal::JournalRows;
+use super::order::Order;
 use super::report::Reading;
+use super::rows::Rows;
 use super::sample::{Names, Sample};
-
-/// The unit of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// `s`
-    Seconds,
-    /// `ms`
-    Millis,
-    /// `us`
-    Micros,
-    /// `ns`
-    Nanos,
-}
 
 /// How a history is to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,19 +49,29 @@ impl Meter {
 /// reaches, so a file that holds one endpoint after the other is fine for each of them.
 #[derive(Debug)]
 pub struct History {
+    rows: Rows,
+    order: Order,
     names: Names,
     reading: Reading,
     meter: Meter,
+    ended: bool,
 }
 
 impl History {
     /// Opens a history: the folder of a journal, or a file of CSV or JSON Lines, plain, in gzip or in zstd.
     ///
     /// # Errors
-    /// It is not there, cannot be read, or is none.
-    pub fn open(path: &Path, options: HistoryOptions) -> Result<Self, HistoryError> {
-        let _ = (path, options);
-        Ok(Self { names: Names::default(), reading: Reading::default(), meter: Meter::default() })
+    /// It is not there, cannot be read, is none, or its header is not as it should be.
+    pub fn open(path: &Path, options: &HistoryOptions) -> Result<Self, HistoryError> {
+        let read = Arc::new(AtomicU64::new(0));
+        let (rows, compression) = Rows::open(path, options, &read)?;
+        let all = match rows {
+            Rows::Journal(_) => JournalRows::size(path),
+            Rows::Csv(_) | Rows::Json(_) => path.metadata().map_or(0, |file| file.len()),
+        };
+        let reading = Reading { format: rows.format(), compression, ..Reading::default() };
+        let meter = Meter { read, all };
+        Ok(Self { rows, order: Order::default(), names: Names::default(), reading, meter, ended: false })
     }
 
     /// The samples that are left: this iterator itself.
@@ -84,10 +85,12 @@ impl History {
         &self.names
     }
 
-    /// What was read so far.
+    /// What was read so far; rows that wait for their turn are read, but not used yet.
     #[must_use]
-    pub const fn reading(&self) -> &Reading {
-        &self.reading
+    pub fn reading(&self) -> Reading {
+        let mut reading = self.reading.clone();
+        reading.clock_steps += self.rows.clock_steps();
+        reading
     }
 
     /// How far the reading is.
@@ -95,12 +98,36 @@ impl History {
     pub fn meter(&self) -> Meter {
         self.meter.clone()
     }
+
+    fn released(&mut self, sample: Option<Sample>) -> Option<Sample> {
+        self.reading.used += u64::from(sample.is_some());
+        sample
+    }
 }
 
 impl Iterator for History {
     type Item = Result<Sample, HistoryError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        None
+        while !self.ended {
+            match self.rows.next(&mut self.names) {
+                Some(Ok(sample)) => {
+                    self.reading.rows += 1;
+                    if let Some(oldest) = self.order.push(sample, &mut self.reading) {
+                        self.reading.used += 1;
+                        return Some(Ok(oldest));
+                    }
+                }
+                Some(Err(error)) => {
+                    // Nothing is to be made of the rows before it.
+                    (self.ended, self.order) = (true, Order::default());
+                    return Some(Err(error));
+                }
+                None => self.ended = true,
+            }
+        }
+        let oldest = self.order.pop();
+        self.released(oldest).map(Ok)
     }
 }

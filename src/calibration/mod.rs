@@ -13,15 +13,25 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 pub mod counterfactual;
+mod csv;
 mod error;
+mod field;
 mod history;
+mod input;
+mod journal;
+mod json;
+mod order;
 mod report;
+mod rows;
 mod sample;
+mod timeline;
 
 pub use error::{HistoryError, Place};
-pub use history::{History, HistoryOptions, Meter, Unit};
+pub use field::Unit;
+pub use history::{History, HistoryOptions, Meter};
 pub use report::{
     Basis, Blips, Delays, Estimate, Fit, Gaps, Lengths, Outage, PathReport, Point, Reading, Recommendation, Report,
     TriggerReport, Verdict,
 };
 pub use sample::{EndpointIndex, Names, Sample};
+pub use timeline::{Bin, Timeline};

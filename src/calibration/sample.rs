@@ -63,16 +63,21 @@ impl Names {
         self.names.is_empty()
     }
 
-    /// The endpoint of this name, which may be new; `None` if there are [`MOST`](Self::MOST) already.
-    pub(super) fn index(&mut self, name: &str) -> Option<EndpointIndex> {
-        // Endpoints mostly take turns: the one after the last is the best guess, then the last one.
+    /// The endpoint of this name, if it is the one that is likely next: endpoints mostly take turns.
+    #[inline]
+    pub(super) fn guess(&mut self, name: &[u8]) -> Option<EndpointIndex> {
         let next = if self.last + 1 < self.names.len() { self.last + 1 } else { 0 };
         for guess in [next, self.last] {
-            if self.names.get(guess).is_some_and(|known| **known == *name) {
+            if self.names.get(guess).is_some_and(|known| known.as_bytes() == name) {
                 self.last = guess;
                 return Some(EndpointIndex(u32::try_from(guess).ok()?));
             }
         }
+        None
+    }
+
+    /// The endpoint of this name, which may be new; `None` if there are [`MOST`](Self::MOST) already.
+    pub(super) fn index(&mut self, name: &str) -> Option<EndpointIndex> {
         let index = match self.indices.get(name) {
             Some(index) => *index,
             None if self.names.len() >= Self::MOST => return None,
