@@ -6,26 +6,37 @@
 //! interval, and the smallest patience that keeps to what the owner asks. `references/calibration.md` has the method.
 //!
 //! - [`History`]: the samples of one history, in order.
-//! - `calibrate`: what a history comes to, for each trigger asked about.
+//! - [`calibrate()`]: what a history comes to, for each trigger asked about.
 //! - [`Report`]: the answer, as the `calibrate` command prints it.
 //! - [`counterfactual`]: the switches that a configuration would have made on it.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod calibrate;
+mod clusters;
 pub mod counterfactual;
 mod csv;
+mod episode;
 mod error;
+mod estimate;
 mod field;
+mod fit;
 mod history;
 mod input;
 mod journal;
 mod json;
+mod latency;
+mod length;
 mod order;
+mod recommend;
 mod report;
 mod rows;
 mod sample;
+mod settings;
+mod special;
 mod timeline;
 
+pub use calibrate::calibrate;
 pub use error::{HistoryError, Place};
 pub use field::Unit;
 pub use history::{History, HistoryOptions, Meter};
@@ -34,4 +45,5 @@ pub use report::{
     TriggerReport, Verdict,
 };
 pub use sample::{EndpointIndex, Names, Sample};
+pub use settings::{CalibrationError, CalibrationSettings};
 pub use timeline::{Bin, Timeline};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A number and its confidence interval of 95 %.
+/// A number and its confidence interval of 99 %. As JSON an end that is unbounded is null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Estimate {
     /// The best guess.
@@ -52,7 +52,7 @@ pub struct Report {
     pub outage_after_seconds: f64,
     /// The month of all rates by the month: 30 days.
     pub month_seconds: f64,
-    /// Share of intervals that hold the truth: 0.95.
+    /// Share of intervals that hold the truth: 0.99.
     pub confidence: f64,
     /// The owner's limit: false failovers a month.
     pub max_false_per_month: Option<f64>,
@@ -99,6 +99,8 @@ pub struct PathReport {
     pub outage_list: Vec<Outage>,
     /// How long successful probes took, if the history says so.
     pub latency_seconds: Option<Delays>,
+    /// How long the slowest failed probe took, if the history says so: what a path that hangs costs beside the phase.
+    pub slowest_failure_seconds: Option<f64>,
     /// What each trigger would have come to.
     pub triggers: Vec<TriggerReport>,
 }
@@ -127,6 +129,9 @@ pub struct Blips {
     pub per_hour: Estimate,
     /// With those that no probe saw, if the lengths follow a fitted distribution.
     pub per_hour_with_unseen: Option<f64>,
+    /// The variance of their number as a multiple of what it is for blips that come independently of each other; more
+    /// than 1 means bursts, and widens every interval.
+    pub dispersion: f64,
     /// The longest, from its first failed probe to its last.
     pub longest_seconds: f64,
 }
@@ -154,7 +159,7 @@ pub struct Lengths {
     pub exponential: Option<Fit>,
     /// Log-normal, by maximum likelihood.
     pub log_normal: Option<Fit>,
-    /// Quantiles of the length as the probes saw it: `p50`, `p90`, `p99`; from the first failed probe to the next success.
+    /// Quantiles of the length as the probes saw it: shares 0.5, 0.9, 0.99 and 1; from the first failed probe to the next success.
     pub quantiles: Vec<Point>,
     /// Share of the blips that lasted at least so long from the first failed probe to the last, for a plot; at most 200
     /// points.
