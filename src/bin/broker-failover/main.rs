@@ -1,5 +1,10 @@
 //! The command line: argument parsing and output only.
 
+mod calibrate;
+mod calibrate_html;
+mod calibrate_output;
+mod calibrate_plots;
+mod calibrate_replay;
 mod check;
 mod control;
 mod demo;
@@ -12,6 +17,7 @@ mod run;
 mod simulate;
 mod simulate_output;
 mod simulate_plot;
+mod svg;
 mod table;
 
 use std::ffi::OsString;
@@ -39,6 +45,7 @@ enum Command {
     Check(check::Arguments),
     Plan(Box<plan::Arguments>),
     Simulate(Box<simulate::Arguments>),
+    Calibrate(Box<calibrate::Arguments>),
     Run(run::Arguments),
     /// Print the state of a running supervisor
     Status {
@@ -167,6 +174,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
         Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),

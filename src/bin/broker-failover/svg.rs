@@ -46,7 +46,10 @@ impl Scale {
         }
         let step = round_step((self.high - self.low) / 5.0);
         let first = (self.low / step).ceil();
-        (0..12).map(|place| (first + f64::from(place)) * step).take_while(|tick| *tick <= self.high * 1.000_001).collect()
+        (0..12)
+            .map(|place| (first + f64::from(place)) * step)
+            .take_while(|tick| *tick <= self.high * 1.000_001)
+            .collect()
     }
 }
 

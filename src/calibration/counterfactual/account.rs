@@ -48,6 +48,10 @@ impl Account {
         self.newest.get(endpoint).is_some_and(Option::is_some)
     }
 
+    pub(super) fn primary(&self) -> usize {
+        self.primary
+    }
+
     pub(super) fn stop(&mut self) {
         self.totals.stops += 1;
     }

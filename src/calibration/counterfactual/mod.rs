@@ -204,6 +204,7 @@ impl Counterfactual {
         let mut replayed = Replayed {
             group: self.group,
             endpoints: self.names,
+            primary: self.account.primary(),
             assumptions: self.assumptions,
             gap: Duration::from_nanos(self.gap),
             first,

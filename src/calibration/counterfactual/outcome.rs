@@ -14,6 +14,8 @@ pub struct Replayed {
     pub group: String,
     /// Its endpoints, in the order of the configuration.
     pub endpoints: Vec<String>,
+    /// The primary, on which flow begins.
+    pub primary: usize,
     /// What was assumed.
     pub assumptions: Assumptions,
     /// A longer span without any result is a stop of the monitor: the policy's `max_health_age`.
@@ -247,14 +249,34 @@ impl Replayed {
         self.switches.get(place + 1).filter(|next| next.kind == SwitchKind::Failback)
     }
 
-    /// What the switch at `place` cost: flow held by it and by the failback that undid it, and the time on its target
-    /// in which that failed or trading was halted.
+    /// What the switch at `place` cost: flow held by it and, if it was no failback itself, by the failback that undid it,
+    /// and the time on its target in which that failed or trading was halted.
     #[must_use]
     pub fn cost(&self, place: usize) -> Duration {
         let Some(switch) = self.switches.get(place) else { return Duration::ZERO };
+        let held = switch.held().unwrap_or_default();
+        if switch.kind == SwitchKind::Failback {
+            return held;
+        }
         let failback = self.failback_after(place).and_then(Switch::held).unwrap_or_default();
-        let stay = switch.stay.failing.saturating_add(switch.stay.halted);
-        switch.held().unwrap_or_default().saturating_add(failback).saturating_add(stay)
+        held.saturating_add(failback).saturating_add(switch.stay.failing).saturating_add(switch.stay.halted)
+    }
+
+    /// What all failovers saved: for how long the paths that were left went on failing while flow was open elsewhere.
+    #[must_use]
+    pub fn saved(&self) -> Duration {
+        let times = self.switches.iter().map(|switch| match switch.afterwards {
+            Afterwards::Saved { time, .. } => time,
+            _ => Duration::ZERO,
+        });
+        times.fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// What all false failovers cost.
+    #[must_use]
+    pub fn cost_of_false(&self) -> Duration {
+        let places = (0..self.switches.len()).filter(|place| self.switches.get(*place).is_some_and(Switch::is_false));
+        places.fold(Duration::ZERO, |sum, place| sum.saturating_add(self.cost(place)))
     }
 
     /// From nanoseconds since the first result to nanoseconds since 1970.
