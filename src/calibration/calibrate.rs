@@ -1,14 +1,15 @@
 //! A history, read to its end -> the report.
 
+use std::time::Duration;
+
 use super::episode::{Evidence, Interruption, Rules, Track};
 use super::estimate::{CONFIDENCE, MONTH, Sight, seconds};
 use super::field::written;
 use super::history::History;
 use super::recommend::recommend;
-use super::report::{Blips, Delays, Gaps, Outage, PathReport, Report};
-use super::sample::Names;
+use super::report::{Blips, Delays, Gaps, Outage, PathReport, Reading, Report};
+use super::sample::{EndpointIndex, Names, Sample};
 use super::settings::{CalibrationError, CalibrationSettings};
-use std::time::Duration;
 
 /// Samples between two calls of `progress`.
 const STRIDE: u64 = 1 << 16;
@@ -25,51 +26,77 @@ pub fn calibrate(
     settings: &CalibrationSettings,
     mut progress: impl FnMut(),
 ) -> Result<Report, CalibrationError> {
-    settings.check()?;
-    let rules = Rules {
-        triggers: settings.triggers.clone(),
-        outage_after: nanos(settings.outage_after),
-        interval: settings.interval.map(nanos),
-        max_gap: settings.max_gap.map(nanos),
-    };
-    let mut tracks: Vec<Option<Track>> = Vec::new();
-    let (mut first, mut last, mut count) = (u64::MAX, 0, 0_u64);
+    let mut calibration = Calibration::new(settings)?;
+    let mut count = 0_u64;
     while let Some(sample) = history.next() {
-        let sample = sample?;
-        let index = sample.endpoint.0 as usize;
-        while index >= tracks.len() {
-            let next = super::EndpointIndex(u32::try_from(tracks.len()).unwrap_or(u32::MAX));
-            let name = history.names().name(next);
-            let wanted = settings.endpoints.is_empty() || settings.endpoints.iter().any(|one| one == name);
-            tracks.push(wanted.then(|| Track::new(&rules)));
-        }
-        if let Some(Some(track)) = tracks.get_mut(index) {
-            (first, last) = (first.min(sample.at), last.max(sample.at));
-            track.take(&sample, &rules);
-        }
+        calibration.take(&sample?, history.names());
         count += 1;
         if count % STRIDE == 0 {
             progress();
         }
     }
-    missing(settings, history)?;
-    let named = |(index, track): (usize, Option<Track>)| {
-        let name = history.names().name(super::EndpointIndex(u32::try_from(index).unwrap_or(u32::MAX)));
-        Some((name.to_owned(), track?.end(&rules)))
-    };
-    let mut evidence: Vec<(String, Evidence)> = tracks.into_iter().enumerate().filter_map(named).collect();
-    evidence.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(report(history, settings, &evidence, (first.min(last), last)))
+    calibration.finish(history.names(), history.reading())
+}
+
+/// A calibration that is told sample by sample.
+pub(super) struct Calibration<'a> {
+    settings: &'a CalibrationSettings,
+    rules: Rules,
+    /// By index; none of an endpoint that was not asked for.
+    tracks: Vec<Option<Track>>,
+    first: u64,
+    last: u64,
+}
+
+impl<'a> Calibration<'a> {
+    pub(super) fn new(settings: &'a CalibrationSettings) -> Result<Self, CalibrationError> {
+        settings.check()?;
+        let rules = Rules {
+            triggers: settings.triggers.clone(),
+            outage_after: nanos(settings.outage_after),
+            interval: settings.interval.map(nanos),
+            max_gap: settings.max_gap.map(nanos),
+        };
+        Ok(Self { settings, rules, tracks: Vec::new(), first: u64::MAX, last: 0 })
+    }
+
+    /// The next sample; for each endpoint in the order of time.
+    #[inline]
+    pub(super) fn take(&mut self, sample: &Sample, names: &Names) {
+        let index = sample.endpoint.0 as usize;
+        while index >= self.tracks.len() {
+            let name = names.name(at(self.tracks.len()));
+            let wanted = self.settings.endpoints.is_empty() || self.settings.endpoints.iter().any(|one| one == name);
+            self.tracks.push(wanted.then(|| Track::new(&self.rules)));
+        }
+        if let Some(Some(track)) = self.tracks.get_mut(index) {
+            (self.first, self.last) = (self.first.min(sample.at), self.last.max(sample.at));
+            track.take(sample, &self.rules);
+        }
+    }
+
+    /// What it comes to.
+    pub(super) fn finish(self, names: &Names, reading: Reading) -> Result<Report, CalibrationError> {
+        missing(self.settings, names)?;
+        let ended = |(index, track): (usize, Option<Track>)| Some((names.name(at(index)), track?.end(&self.rules)));
+        let mut evidence: Vec<_> = self.tracks.into_iter().enumerate().filter_map(ended).collect();
+        evidence.sort_by(|a, b| a.0.cmp(b.0));
+        Ok(report(reading, self.settings, &evidence, (self.first.min(self.last), self.last)))
+    }
+}
+
+fn at(index: usize) -> EndpointIndex {
+    EndpointIndex(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
 /// An endpoint that was asked for and is not there.
-fn missing(settings: &CalibrationSettings, history: &History) -> Result<(), CalibrationError> {
-    let known = |name: &&String| history.names().find(name).is_some();
+fn missing(settings: &CalibrationSettings, names: &Names) -> Result<(), CalibrationError> {
+    let known = |name: &&String| names.find(name).is_some();
     let Some(unknown) = settings.endpoints.iter().find(|name| !known(name)) else { return Ok(()) };
     Err(CalibrationError::Setting {
         key: "endpoint",
         found: format!("{unknown:?}"),
-        expected: format!("one of those in the history: {}", listed(history.names())),
+        expected: format!("one of those in the history: {}", listed(names)),
     })
 }
 
@@ -83,9 +110,9 @@ fn listed(names: &Names) -> String {
 }
 
 fn report(
-    history: &History,
+    reading: Reading,
     settings: &CalibrationSettings,
-    evidence: &[(String, Evidence)],
+    evidence: &[(&str, Evidence)],
     (first, last): (u64, u64),
 ) -> Report {
     let sights: Vec<_> = evidence.iter().map(|(_, one)| Sight::new(one, settings.outage_after, true)).collect();
@@ -102,7 +129,7 @@ fn report(
     let overall = path("all", &together, settings, Vec::new());
     let recommendation = recommend(settings, &endpoints, &sights);
     Report {
-        reading: history.reading(),
+        reading,
         from: written(first),
         to: written(last),
         span_seconds: seconds(last - first),

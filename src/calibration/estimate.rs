@@ -6,15 +6,16 @@
 //!
 //! [`Clusters`]: super::clusters::Clusters
 
+use std::time::Duration;
+
 use super::episode::{Evidence, Fires};
 use super::fit::{ACCEPTED, FEWEST, Family, Fitted};
-use super::length::Grid;
+use super::length::{Grid, Length};
 use super::report::{Basis, Delays, Estimate, Fit, Lengths, Point, TriggerReport, Verdict};
 use super::settings::CalibrationSettings;
 use super::special::gamma_quantile;
 use crate::planning::Probing;
 use crate::sim::Rule;
-use std::time::Duration;
 
 /// Share of intervals that hold the truth. So high because a limit is taken to be kept if the interval keeps to it.
 pub(super) const CONFIDENCE: f64 = 0.99;
@@ -100,8 +101,9 @@ impl<'a> Sight<'a> {
         let (used, why) = match &self.used {
             Ok(fit) => {
                 let other = if fit.family() == Family::Exponential { self.log_normal } else { self.exponential };
-                let also = other.is_some_and(|other| other.p_value >= ACCEPTED);
-                let reason = if also { "both fit, and this one is the likelier" } else { "it alone fits" };
+                let also = other.as_ref().is_some_and(accepted);
+                let reason =
+                    if also { "both fit, and this one is the likelier; intervals cover both" } else { "it alone fits" };
                 (basis(fit), reason.to_owned())
             }
             Err(why) => (Basis::Counted, why.clone()),
@@ -155,32 +157,39 @@ impl<'a> Sight<'a> {
     /// False failovers a month of a trigger that fired in so many blips, and what that is computed with.
     ///
     /// A fit speaks for failures in a row and for windows, and only where at least one blip of this history lasted so
-    /// long: beyond that, and for failures among the newest results, what was counted speaks.
+    /// long: beyond that, and for failures among the newest results, what was counted speaks. Where both distributions
+    /// fit, which of them is the right one is not known: the interval is that of either.
     fn false_per_month(&self, rule: Rule, fired: u64) -> (Estimate, Basis) {
-        let exposure = self.exposure();
-        let blips = self.evidence.blip_count() as f64;
-        let fit = self.used.as_ref().ok().filter(|_| fired > 0 && matches!(rule, Rule::Planned(_)) && exposure > 0.0);
+        let fit = self.used.as_ref().ok().filter(|_| fired > 0 && matches!(rule, Rule::Planned(_)));
         if let Some(fit) = fit {
             let failures = rule.failures(&self.probing);
-            let share = |length: &super::length::Length| length.blip_reaches(failures, &self.grid);
-            let value = blips / exposure * MONTH * share(&fit.length);
-            let deviation = (self.dispersion / blips + fit.log_variance(share)).sqrt();
-            if value > 0.0 && deviation.is_finite() {
-                let factor = (DEVIATIONS * deviation).exp();
-                return (Estimate { value, low: value / factor, high: value * factor }, basis(fit));
+            let other = if fit.family() == Family::Exponential { self.log_normal } else { self.exponential };
+            let other = other.filter(accepted).and_then(|other| self.fitted_per_month(&other, failures));
+            if let Some(mut month) = self.fitted_per_month(fit, failures) {
+                if let Some(other) = other {
+                    (month.low, month.high) = (month.low.min(other.low), month.high.max(other.high));
+                }
+                return (month, basis(fit));
             }
         }
-        let month = |count: f64| {
-            if exposure > 0.0 {
-                count / exposure * MONTH
-            } else if count > 0.0 {
-                f64::INFINITY
-            } else {
-                0.0
-            }
+        let exposure = self.exposure();
+        let month = |count: f64| match exposure > 0.0 {
+            true => count / exposure * MONTH,
+            false if count > 0.0 => f64::INFINITY,
+            false => 0.0,
         };
         let (low, high) = poisson(fired as f64, self.dispersion_of(fired));
         (Estimate { value: month(fired as f64), low: month(low), high: month(high) }, Basis::Counted)
+    }
+
+    /// The rate of blips times the share that reaches so many failures. The variances of the logarithms add up.
+    fn fitted_per_month(&self, fit: &Fitted, failures: u64) -> Option<Estimate> {
+        let (exposure, blips) = (self.exposure(), self.evidence.blip_count() as f64);
+        let share = |length: &Length| length.blip_reaches(failures, &self.grid);
+        let value = blips / exposure * MONTH * share(&fit.length);
+        let factor = (DEVIATIONS * (self.dispersion / blips + fit.log_variance(share)).sqrt()).exp();
+        let sound = value > 0.0 && value.is_finite() && factor.is_finite();
+        sound.then(|| Estimate { value, low: value / factor, high: value * factor })
     }
 
     /// The dispersion of a part of the blips: what is taken at random of a crowd is less crowded.
@@ -233,11 +242,15 @@ fn choice(blips: u64, alike: bool, exponential: Option<Fitted>, log_normal: Opti
         return Err(format!("{blips} blips; a fit takes {FEWEST}"));
     }
     let fits = [exponential, log_normal].into_iter().flatten();
-    let accepted = fits.filter(|fit| fit.p_value >= ACCEPTED).min_by(|a, b| a.aic().total_cmp(&b.aic()));
-    accepted.ok_or_else(|| match (exponential, log_normal) {
+    let likeliest = fits.filter(accepted).min_by(|a, b| a.aic().total_cmp(&b.aic()));
+    likeliest.ok_or_else(|| match (exponential, log_normal) {
         (None, None) => "too few different lengths to fit".to_owned(),
         _ => "no fitted distribution agrees with the lengths".to_owned(),
     })
+}
+
+fn accepted(fit: &Fitted) -> bool {
+    fit.p_value >= ACCEPTED
 }
 
 const fn basis(fit: &Fitted) -> Basis {
@@ -249,8 +262,8 @@ const fn basis(fit: &Fitted) -> Basis {
 
 fn fit_report(fit: &Fitted) -> Fit {
     let sigma = match fit.length {
-        super::length::Length::Exponential { .. } => None,
-        super::length::Length::LogNormal { deviation, .. } => Some(deviation),
+        Length::Exponential { .. } => None,
+        Length::LogNormal { deviation, .. } => Some(deviation),
     };
     Fit {
         mean_seconds: fit.length.mean(),
@@ -261,7 +274,7 @@ fn fit_report(fit: &Fitted) -> Fit {
         chi_squared: fit.chi_squared,
         degrees_of_freedom: fit.degrees,
         p_value: fit.p_value,
-        accepted: fit.p_value >= ACCEPTED,
+        accepted: accepted(fit),
     }
 }
 

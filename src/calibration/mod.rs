@@ -36,6 +36,9 @@ mod settings;
 mod special;
 mod timeline;
 
+#[cfg(test)]
+mod tests;
+
 pub use calibrate::calibrate;
 pub use error::{HistoryError, Place};
 pub use field::Unit;
