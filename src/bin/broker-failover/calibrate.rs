@@ -10,6 +10,7 @@ use broker_failover::calibration::{
 };
 use broker_failover::sim::Rule;
 use broker_failover::supervisor::config::duration;
+use serde::Serialize;
 
 use crate::calibrate_html::{self, Content};
 use crate::calibrate_output;
@@ -130,10 +131,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     let mut out = anstream::stdout().lock();
     let printed = match arguments.json {
-        true => json(&report, replay.as_ref())
-            .and_then(|json| serde_json::to_writer_pretty(&mut out, &json))
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out)),
+        true => {
+            let json = Json { report: &report, replay: replay.as_ref().map(Replay::json) };
+            serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from).and_then(|()| writeln!(out))
+        }
         false => calibrate_output::text(&mut out, &arguments.history, &report).and_then(|()| match &replay {
             Some(replay) => writeln!(out).and_then(|()| replay.text(&mut out)),
             None => Ok(()),
@@ -148,13 +149,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// The report, and with the replay what that came to.
-fn json(report: &Report, replay: Option<&Replay>) -> serde_json::Result<serde_json::Value> {
-    let mut json = serde_json::to_value(report)?;
-    if let (Some(replay), Some(json)) = (replay, json.as_object_mut()) {
-        json.insert("replay".to_owned(), replay.json());
-    }
-    Ok(json)
+/// The report, and with a replay what that came to.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<serde_json::Value>,
 }
 
 /// Everything that is asked for. The history is read once for the report, and once more for what needs it whole.

@@ -10,7 +10,9 @@ use broker_failover::calibration::{
 use broker_failover::planning::Spoken;
 
 use crate::calibrate_plots as plots;
-use crate::calibrate_replay::{self as replay, Replay, moment};
+use crate::calibrate_replay::Replay;
+use crate::calibrate_replay_output::{self as replay, moment};
+use crate::calibrate_times as times;
 use crate::svg::{escape, significant};
 
 /// Rows of a table of switches; more are in the JSON.
@@ -205,7 +207,7 @@ fn probes(out: &mut String, content: &Content<'_>) {
     let _ = writeln!(
         out,
         "<h2>What was seen</h2>\n<div class=\"stack\">\n<figure>\n{}",
-        plots::timeline(content.timeline, &paths)
+        times::timeline(content.timeline, &paths)
     );
     let _ = writeln!(
         out,
@@ -364,7 +366,7 @@ fn replays(out: &mut String, content: &Content<'_>, replayed: &Replayed, notes: 
     let _ = writeln!(
         out,
         "<div class=\"stack\">\n<figure>\n{}</figure>",
-        plots::replay(replayed, content.timeline, &paths)
+        times::replay(replayed, content.timeline, &paths)
     );
     let sums = replay::sums(replayed).into_iter().map(|(name, value)| vec![name.to_owned(), value]);
     out.push_str(&table(&["Where the time went", ""], sums));

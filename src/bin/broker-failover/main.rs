@@ -5,6 +5,8 @@ mod calibrate_html;
 mod calibrate_output;
 mod calibrate_plots;
 mod calibrate_replay;
+mod calibrate_replay_output;
+mod calibrate_times;
 mod check;
 mod control;
 mod demo;

@@ -1,4 +1,9 @@
-//! What plots share: scales, and text that cannot break out of its element.
+//! What plots share: scales, shapes, and text that cannot break out of its element.
+
+use std::fmt::Write as _;
+
+/// Where the field of a plot begins, right of the numbers and names at its left.
+pub(crate) const LEFT: f64 = 84.0;
 
 /// From values to places on an axis.
 #[derive(Clone, Copy)]
@@ -81,6 +86,55 @@ pub(crate) fn escape(text: &str) -> String {
 /// Whether it changes the direction of the text around it, or ends a line where none is seen.
 const fn turns_text(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// Begins a picture with a title, which is what is read out of it.
+pub(crate) fn open((width, height): (f64, f64), title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n"
+    )
+}
+
+/// Text at a place.
+pub(crate) fn label(out: &mut String, (x, y): (f64, f64), class: &str, anchor: &str, text: &str) {
+    let text = escape(text);
+    let _ = writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" class="{class}" text-anchor="{anchor}">{text}</text>"#);
+}
+
+/// A line between two places.
+pub(crate) fn line(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
+    let _ = writeln!(out, r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#);
+}
+
+/// A rectangle; its title is shown to whoever points at it.
+pub(crate) fn rect(
+    out: &mut String,
+    (x, y): (f64, f64),
+    (width, height): (f64, f64),
+    class: &str,
+    title: Option<&str>,
+) {
+    let _ = write!(out, r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" class="{class}""#);
+    let _ = match title {
+        Some(title) => writeln!(out, "><title>{}</title></rect>", escape(title)),
+        None => writeln!(out, "/>"),
+    };
+}
+
+/// A key to what is drawn, in a line at the top.
+pub(crate) fn legend(out: &mut String, entries: &[(&str, &str)]) {
+    let mut x = LEFT;
+    for (class, text) in entries {
+        let _ = writeln!(out, r#"<line x1="{x:.1}" y1="14" x2="{:.1}" y2="14" class="{class}"/>"#, x + 26.0);
+        label(out, (x + 32.0, 18.0), "tick", "start", text);
+        x += 46.0 + 6.6 * text.chars().count() as f64;
+    }
+}
+
+/// A line through places.
+pub(crate) fn curve(out: &mut String, places: impl IntoIterator<Item = (f64, f64)>, class: &str) {
+    let _ = writeln!(out, r#"<polyline points="{}" class="{class}"/>"#, points(places));
 }
 
 /// A point of a path or a list of points.
