@@ -168,7 +168,7 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
     let mut history = History::open(&arguments.history, &arguments.options()).map_err(|error| error.to_string())?;
     let asked = group.as_ref().map(|group| (group, arguments.replay.assumptions(group, &report)));
     let mut meter = Meter::of(history.meter());
-    let seen = Seen::read(&mut history, &arguments.endpoints, asked, || meter.show());
+    let seen = Seen::read(&arguments.history, &mut history, &arguments.endpoints, asked, || meter.show());
     meter.end();
     let Seen { timeline, replayed } = seen?;
     let replay = group.zip(replayed).map(|(group, replayed)| Replay::new(replayed, &group, &report));

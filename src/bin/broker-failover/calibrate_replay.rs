@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use broker_failover::calibration::counterfactual::{Assumptions, Counterfactual, Replayed};
+use broker_failover::calibration::counterfactual::{Assumptions, Counterfactual, CounterfactualError, Replayed};
 use broker_failover::calibration::{History, Report, Timeline};
 use broker_failover::supervisor::config::{GroupConfig, Severity, duration, load};
 use serde_json::Value;
@@ -87,15 +87,17 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Reads the history once more: of it only `endpoints`, unless there are none.
+    /// Reads the history of `file` once more; only `endpoints` are replayed, unless there are none.
     pub(crate) fn read(
+        file: &Path,
         history: &mut History,
         endpoints: &[String],
         replay: Option<(&GroupConfig, Assumptions)>,
         mut progress: impl FnMut(),
     ) -> Result<Self, String> {
         let started = replay.map(|(group, assumptions)| Counterfactual::new(group, assumptions)).transpose();
-        let mut counterfactual = started.map_err(|error| error.to_string())?;
+        let refused = |error: CounterfactualError| format!("{}: {error}", file.display());
+        let mut counterfactual = started.map_err(refused)?;
         let mut timeline = Timeline::default();
         let mut count = 0_u64;
         while let Some(sample) = history.next() {
@@ -104,14 +106,14 @@ impl Seen {
             let name = history.names().name(sample.endpoint);
             let wanted = endpoints.is_empty() || endpoints.iter().any(|one| one == name);
             if let Some(counterfactual) = counterfactual.as_mut().filter(|_| wanted) {
-                counterfactual.sample(sample.at, name, sample.ok).map_err(|error| error.to_string())?;
+                counterfactual.sample(sample.at, name, sample.ok).map_err(refused)?;
             }
             count += 1;
             if count % STRIDE == 0 {
                 progress();
             }
         }
-        let replayed = counterfactual.map(Counterfactual::finish).transpose().map_err(|error| error.to_string())?;
+        let replayed = counterfactual.map(Counterfactual::finish).transpose().map_err(refused)?;
         Ok(Self { timeline, replayed })
     }
 }
