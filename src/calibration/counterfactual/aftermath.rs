@@ -171,9 +171,8 @@ impl Aftermath {
                     heard.watched_by = Some(place);
                     Afterwards::Unknown
                 }
-                // It answered again while it was being fenced.
-                (None, Some(recovered)) if recovered >= decided => Afterwards::False { recovered },
-                (None, _) => Afterwards::Unknown,
+                // It answered again while it was being fenced, or answers and is DOWN by its failures among the newest.
+                (None, recovered) => Afterwards::False { recovered: recovered.unwrap_or(decided).max(decided) },
             };
             if let Some(episode) = &mut heard.episode {
                 episode.left = episode.left.or(Some(decided));
