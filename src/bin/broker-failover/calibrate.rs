@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::calibrate_html::{self, Content};
 use crate::calibrate_output;
 use crate::calibrate_replay::{Replay, ReplayArguments, Seen};
-use crate::plan::{refuse, write_new};
+use crate::plan::{exists, refuse, write_new};
 
 /// Bytes from which on reading takes long enough to say how far it is.
 const LONG: u64 = 64 << 20;
@@ -160,6 +160,10 @@ struct Json<'a> {
 
 /// Everything that is asked for. The history is read once for the report, and once more for what needs it whole.
 fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
+    // What would be refused in the end is refused before a long reading.
+    if let Some(file) = arguments.html.as_ref().filter(|file| !arguments.force && file.exists()) {
+        return Err(exists(file));
+    }
     let group = arguments.replay.group(arguments.group.as_deref())?;
     let report = report(arguments)?;
     if group.is_none() && arguments.html.is_none() {

@@ -266,11 +266,15 @@ fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
 /// # Errors
 /// Why nothing was written, in words.
 pub(crate) fn write_new(file: &Path, content: &[u8], overwrite: bool) -> Result<(), String> {
-    let name = file.display();
     replace(file, content, overwrite).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => format!("{name}: exists, and nothing was written; --force overwrites it"),
-        _ => format!("{name}: cannot be written: {error}"),
+        io::ErrorKind::AlreadyExists => exists(file),
+        _ => format!("{}: cannot be written: {error}", file.display()),
     })
+}
+
+/// What is said of a file that exists and is not to be overwritten.
+pub(crate) fn exists(file: &Path) -> String {
+    format!("{}: exists, and nothing was written; --force overwrites it", file.display())
 }
 
 pub(crate) fn refuse(message: &str) -> ExitCode {
