@@ -216,7 +216,7 @@ impl Counterfactual {
             failback_possible: std::mem::take(&mut self.world.failback_possible),
             totals: self.account.totals(),
         };
-        replayed.to_wall_time(first);
+        replayed.move_to_wall_time(first);
         Ok(replayed)
     }
 

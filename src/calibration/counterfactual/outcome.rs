@@ -280,7 +280,7 @@ impl Replayed {
     }
 
     /// From nanoseconds since the first result to nanoseconds since 1970.
-    pub(super) fn to_wall_time(&mut self, first: u64) {
+    pub(super) fn move_to_wall_time(&mut self, first: u64) {
         let wall = |at: &mut u64| *at = at.saturating_add(first);
         for switch in &mut self.switches {
             [&mut switch.decided, &mut switch.switched].into_iter().for_each(wall);
