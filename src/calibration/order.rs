@@ -54,12 +54,13 @@ impl Order {
             seen.newest = sample.at;
             match self.held.back() {
                 // The usual case: later than everything.
-                Some(last) if last.at >= sample.at => self.insert(sample, repeats, reading),
+                Some(last) if last.at >= sample.at => {
+                    self.insert(sample, repeats, reading);
+                }
                 _ => self.held.push_back(sample),
             }
         } else {
-            reading.reordered += 1;
-            self.insert(sample, true, reading);
+            reading.reordered += u64::from(self.insert(sample, true, reading));
         }
         if self.held.len() > WINDOW { self.pop() } else { None }
     }
@@ -73,8 +74,9 @@ impl Order {
         Some(sample)
     }
 
-    /// Puts a sample before the first later one, unless it repeats one of the same endpoint and time.
-    fn insert(&mut self, sample: Sample, may_repeat: bool, reading: &mut Reading) {
+    /// Puts a sample before the first later one, unless it repeats one of the same endpoint and time. Whether
+    /// it was put there.
+    fn insert(&mut self, sample: Sample, may_repeat: bool, reading: &mut Reading) -> bool {
         let place = self.held.partition_point(|held| held.at <= sample.at);
         if may_repeat {
             let alike = self.held.range_mut(..place).rev().take_while(|held| held.at == sample.at);
@@ -83,10 +85,11 @@ impl Order {
                 reading.conflicts += u64::from(*held != sample);
                 // What failed once is not made well by a row that says otherwise.
                 held.ok &= sample.ok;
-                return;
+                return false;
             }
         }
         self.held.insert(place, sample);
+        true
     }
 }
 
