@@ -1,4 +1,6 @@
 //! A history replayed through the supervisor's loop, result by result, and what is said of each switch.
+#![cfg(feature = "calibrate")]
+#![expect(clippy::disallowed_macros, reason = "the seed is said aloud")]
 
 mod independent;
 
