@@ -21,7 +21,7 @@ use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, keys, lint,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, fix, keys, lint,
 };
 
 /// What checking a file came to.
@@ -132,6 +132,7 @@ impl Builder<'_> {
             self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
+        fix::apart(self, tables, &groups);
         groups
     }
 
@@ -257,7 +258,7 @@ impl Builder<'_> {
         Some(Probing { interval, interval_when_failing: when_failing, timeout, jitter: table.share("jitter") })
     }
 
-    fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
+    pub(super) fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
         let duration = table.duration(key)?;
         if duration.is_zero() {
             self.error(table, key, "zero", "a duration above zero");
@@ -334,14 +335,15 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec");
+            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec, fix");
             return None;
         };
         let inner = table.table(kind)?;
         let schemes: &[&str] = match kind {
             "http" => &["http", "https"],
-            "tls" => &["tls", "https", "tcp", "fix"],
-            "tcp" => &["tcp", "tls", "http", "https", "fix"],
+            "tls" => &["tls", "https", "tcp", "fix", "fixs"],
+            "tcp" => &["tcp", "tls", "http", "https", "fix", "fixs"],
+            "fix" => &["fix", "fixs"],
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
@@ -361,6 +363,7 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
+            "fix" => ProbeKind::Fix(Box::new(self.fix(inner, tls)?)),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,
                 competing_session_exit: inner
@@ -482,7 +485,7 @@ impl Builder<'_> {
         Some(command)
     }
 
-    fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
+    pub(super) fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
         let path = self.path(table.text(key)?);
         if !path.is_file() {
             self.error(table, key, format!("{} is not a file", path.display()), "a file that exists");
@@ -490,7 +493,7 @@ impl Builder<'_> {
         Some(path)
     }
 
-    fn path(&self, text: &str) -> PathBuf {
+    pub(super) fn path(&self, text: &str) -> PathBuf {
         self.folder.join(text)
     }
 

@@ -46,11 +46,13 @@ fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
             }
             Value::Tables(_) => "none".to_owned(),
             Value::Text(value) => format!("{:?}", redacted(value)),
+            Value::Secret(_) => "...".to_owned(),
             Value::Flag(flag) => flag.to_string(),
             Value::Integer(number) => number.to_string(),
             Value::Duration(duration) => format!("{duration:?}"),
             Value::Share(share) => share.to_string(),
             Value::Texts(texts) => format!("{texts:?}"),
+            Value::Integers(integers) => format!("{integers:?}"),
             Value::Statuses(statuses) => format!("{statuses:?}"),
             Value::TextMap(map) => {
                 let names: Vec<_> = map.iter().map(|(name, _)| format!("{name}: ...")).collect();

@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, recovery};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, fix, recovery};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -18,6 +18,7 @@ use crate::supervisor::clock::BootClock;
 pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
+    fix::lint(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
     recovery::lint(builder, table, group);
@@ -98,6 +99,7 @@ fn authorities(builder: &mut build::Builder<'_>, table: &Table, group: &GroupCon
 fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
     endpoint.probes.iter().find_map(|probe| match &probe.kind {
         ProbeKind::Tls(tls) | ProbeKind::Http(HttpConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Fix(config) => config.tls.ca_file.as_deref(),
         ProbeKind::Tcp | ProbeKind::Exec(_) => None,
     })
 }

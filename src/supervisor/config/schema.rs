@@ -44,7 +44,7 @@ fn property(key: &Key) -> Value {
 
 fn kind(kind: Kind) -> Value {
     match kind {
-        Kind::Text => json!({ "type": "string" }),
+        Kind::Text | Kind::Secret => json!({ "type": "string" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
         Kind::Duration => {
@@ -52,6 +52,7 @@ fn kind(kind: Kind) -> Value {
         }
         Kind::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Integers => json!({ "type": "array", "items": { "type": "integer", "minimum": 0 } }),
         Kind::Statuses => json!({ "type": "array", "items": { "type": "integer", "minimum": 100, "maximum": 599 } }),
         Kind::Choice(choices) => json!({ "enum": choices }),
         Kind::Table(shape) => table(shape),

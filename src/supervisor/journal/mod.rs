@@ -80,6 +80,7 @@ pub use record::{
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
+pub(super) use stamp::format as utc_stamp;
 pub use stamp::read as read_time;
 pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
 

@@ -18,6 +18,7 @@ use super::config::{EndpointConfig, ProbeConfig, ProbeKind};
 mod answer;
 mod exec;
 mod fault;
+mod fix;
 mod http;
 mod resolve;
 mod several;
@@ -25,6 +26,7 @@ mod target;
 mod tcp;
 mod tls;
 
+pub use fix::{Password, Secret, farewell};
 pub use resolve::{MOST_LOOKUPS, Resolver};
 pub use target::{Host, Scheme, Target, UrlError, redact};
 pub use tls::TlsSetupError;
@@ -40,7 +42,7 @@ pub trait Prober: Send + Sync {
     /// Whether a second probe may start while one is running. Not where a probe holds a session or logs on.
     fn overlaps(&self) -> bool;
 
-    /// Asks once, on a fresh connection. `deadline` is when the answer is given up: a prober that can stop by itself in
+    /// Asks once, on a fresh connection or in a session that is held. `deadline` is when the answer is given up: a prober that can stop by itself in
     /// a better way does so before, and need not mind it otherwise.
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_>;
 }
@@ -95,11 +97,30 @@ pub fn prober(
                     dialler.close = Close::Orderly;
                     Some(tls::Connector::new(&config.tls, &dialler.target, true)?)
                 }
-                other @ (Scheme::Tcp | Scheme::Tls | Scheme::Fix) => {
-                    return Err(ProberError::Scheme { scheme: other.name() });
+                other => {
+                    return Err(ProberError::Scheme {
+                        probe: "an http probe",
+                        expected: "http:// or https://",
+                        scheme: other.name(),
+                    });
                 }
             };
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
+        }
+        ProbeKind::Fix(config) => {
+            let dialler = dialler(Close::Orderly)?;
+            let tls = match dialler.target.scheme {
+                Scheme::Fix => None,
+                Scheme::Fixs => Some(tls::Connector::new(&config.tls, &dialler.target, false)?),
+                other => {
+                    return Err(ProberError::Scheme {
+                        probe: "a fix probe",
+                        expected: "fix:// or fixs://",
+                        scheme: other.name(),
+                    });
+                }
+            };
+            Box::new(fix::FixProbe::new(dialler, tls, config))
         }
         ProbeKind::Exec(config) => {
             Box::new(exec::ExecProbe::new(config, &endpoint.endpoint).ok_or(ProberError::Command)?)
@@ -117,9 +138,13 @@ pub enum ProberError {
     /// The endpoint's url.
     #[error("url: {0}")]
     Url(#[from] UrlError),
-    /// An HTTP probe of something else.
-    #[error("url: an http probe needs http:// or https://, found {scheme}://")]
+    /// A probe of something that speaks another protocol.
+    #[error("url: {probe} needs {expected}, found {scheme}://")]
     Scheme {
+        /// Which one.
+        probe: &'static str,
+        /// What it speaks.
+        expected: &'static str,
         /// Found.
         scheme: &'static str,
     },
@@ -256,6 +281,10 @@ pub enum Fault {
     Tls,
     /// An answer, but not the expected one (status, body, exit status).
     UnexpectedAnswer,
+    /// The far side answered a Logon with no: the credential may be wrong, and asking on may lock it.
+    LogonRefused,
+    /// The two sides' sequence numbers do not fit: a person must look.
+    SequenceBroken,
     /// The right answer, too late (`slow_after`).
     Slow,
     /// The probe itself failed.
@@ -279,6 +308,8 @@ pub enum NoEvidence {
     Throttled,
     /// Another session took the identity.
     CompetingSession,
+    /// A probe that logs on waits until it may do so again; nobody was asked.
+    LogonWait,
     /// This process was frozen or late.
     Frozen,
 }

@@ -18,10 +18,12 @@ pub enum Scheme {
     Tls,
     /// `fix://`, the port must be stated.
     Fix,
+    /// `fixs://`, FIX over TLS; the port must be stated.
+    Fixs,
 }
 
 impl Scheme {
-    const ALL: [Self; 5] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix];
+    const ALL: [Self; 6] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix, Self::Fixs];
 
     /// As it stands in a url.
     #[must_use]
@@ -32,6 +34,7 @@ impl Scheme {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Fix => "fix",
+            Self::Fixs => "fixs",
         }
     }
 
@@ -41,7 +44,7 @@ impl Scheme {
         match self {
             Self::Http => Some(80),
             Self::Https | Self::Tls => Some(443),
-            Self::Tcp | Self::Fix => None,
+            Self::Tcp | Self::Fix | Self::Fixs => None,
         }
     }
 }
@@ -152,7 +155,7 @@ pub enum UrlError {
     #[error("not a url: expected scheme://host[:port]")]
     NoScheme,
     /// An unknown scheme.
-    #[error("unknown scheme: expected http, https, tcp, tls or fix")]
+    #[error("unknown scheme: expected http, https, tcp, tls, fix or fixs")]
     Scheme,
     /// No host, or one with characters that no host has.
     #[error("the host is neither a name nor an address (an IPv6 address stands in brackets)")]
@@ -248,6 +251,7 @@ mod tests {
         assert_eq!(parsed("tls://[::1]:9000/"), "tls://[::1]:9000");
         assert_eq!(parsed("https://[2001:db8::1]"), "https://[2001:db8::1]:443");
         assert_eq!(parsed("fix://gw.example:9876"), "fix://gw.example:9876");
+        assert_eq!(parsed("fixs://gw.example:9876"), "fixs://gw.example:9876");
     }
 
     #[test]
@@ -258,6 +262,7 @@ mod tests {
             ("ftp://api.example", UrlError::Scheme),
             ("tcp://api.example", UrlError::NoPort { scheme: "tcp" }),
             ("fix://api.example", UrlError::NoPort { scheme: "fix" }),
+            ("fixs://api.example", UrlError::NoPort { scheme: "fixs" }),
             ("https://", UrlError::Host),
             ("https://:443", UrlError::Host),
             ("https://a b", UrlError::Host),
