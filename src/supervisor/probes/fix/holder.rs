@@ -350,10 +350,19 @@ impl Holder {
             let lost = self.lost.take().unwrap_or_else(closed_early);
             return answer(ask, lost);
         };
-        let heard = live.session.heard();
+        let (heard, deadline) = (live.session.heard(), ask.deadline);
         live.session.ask(now);
         live.pending = Some(Waiting { ask, started: Instant::now(), heard });
         self.flush().await;
+        if let (true, Some(keeper)) = (self.is_held_back(), &mut self.keeper) {
+            let written = on_disk(deadline, async {
+                keeper.settle().await;
+                Ok(())
+            });
+            // What was not written is told below.
+            let _ = written.await;
+            self.flush().await;
+        }
         let Some(live) = &mut self.live else { return };
         if !live.unsent.is_empty() {
             if let Some(Waiting { ask, .. }) = live.pending.take() {
@@ -361,6 +370,11 @@ impl Holder {
                 answer(ask, Verdict::no_evidence(NoEvidence::LocalExhausted, text));
             }
         }
+    }
+
+    /// Whether something waits for the sequence file.
+    fn is_held_back(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| !live.unsent.is_empty())
     }
 
     async fn received(&mut self, read: io::Result<&[u8]>) {
