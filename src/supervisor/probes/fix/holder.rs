@@ -266,7 +266,7 @@ impl Holder {
                 for note in live.session.take_notes() {
                     warn!(session = self.path.session, "{note}");
                 }
-                info!(session = self.path.session, "logged on");
+                info!(session = self.path.session, account = live.session.account().unwrap_or("not told"), "logged on");
                 return Ok(evidence(live, started));
             }
             let read = live.stream.read(buffer).await;
