@@ -66,8 +66,8 @@ async fn b01_three_logons_that_are_dropped_make_the_path_down_and_flow_moves_to_
         [prober(&tunnel.url(), &identity(&folder("b01-p"))), prober(&backup.url(), &identity(&folder("b01-b")))];
     let mut engine = Engine::new(Policy::default());
     let ids = [
-        engine.register(Endpoint::primary("P", "us-east-1", &tunnel.url())).expect("registered"),
-        engine.register(Endpoint::backup("B", "us-west-2", &backup.url(), 10)).expect("registered"),
+        engine.register(Endpoint::primary("P", "us-east-1", tunnel.url())).expect("registered"),
+        engine.register(Endpoint::backup("B", "us-west-2", backup.url(), 10)).expect("registered"),
     ];
     let at = |second: u64| Timestamp::from_nanos(second * 1_000_000_000);
     for round in 0..3 {

@@ -33,6 +33,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum Value {
     Text(String),
+    /// Never shown.
     Secret(String),
     Flag(bool),
     Integer(u64),

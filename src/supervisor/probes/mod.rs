@@ -25,6 +25,7 @@ mod several;
 mod target;
 mod tcp;
 mod tls;
+mod websocket;
 
 pub use fix::{Password, Secret, farewell};
 pub use resolve::{MOST_LOOKUPS, Resolver};
@@ -99,7 +100,7 @@ pub fn prober(
                 }
                 other => {
                     return Err(ProberError::Scheme {
-                        probe: "an http probe",
+                        probe: "http",
                         expected: "http:// or https://",
                         scheme: other.name(),
                     });
@@ -114,7 +115,7 @@ pub fn prober(
                 Scheme::Fixs => Some(tls::Connector::new(&config.tls, &dialler.target, false)?),
                 other => {
                     return Err(ProberError::Scheme {
-                        probe: "a fix probe",
+                        probe: "fix",
                         expected: "fix:// or fixs://",
                         scheme: other.name(),
                     });
@@ -122,6 +123,7 @@ pub fn prober(
             };
             Box::new(fix::FixProbe::new(dialler, tls, config))
         }
+        ProbeKind::WebSocket(config) => Box::new(websocket::WebSocketProbe::new(dialler(Close::Orderly)?, config)?),
         ProbeKind::Exec(config) => {
             Box::new(exec::ExecProbe::new(config, &endpoint.endpoint).ok_or(ProberError::Command)?)
         }
@@ -171,6 +173,18 @@ pub enum ProberError {
     Header {
         /// Its name.
         name: String,
+    },
+    /// A header that the WebSocket handshake itself makes.
+    #[error("header {name:?} is the handshake's own; expected others (there is subprotocol for the subprotocol)")]
+    HandshakeHeader {
+        /// Its name.
+        name: String,
+    },
+    /// Not a subprotocol.
+    #[error("subprotocol {subprotocol:?}: expected one name without spaces or separators")]
+    Subprotocol {
+        /// Found.
+        subprotocol: String,
     },
     /// An empty command.
     #[error("command: expected a program")]

@@ -20,10 +20,14 @@ pub enum Scheme {
     Fix,
     /// `fixs://`, FIX over TLS; the port must be stated.
     Fixs,
+    /// `ws://`, port 80 unless stated.
+    Ws,
+    /// `wss://`, port 443 unless stated.
+    Wss,
 }
 
 impl Scheme {
-    const ALL: [Self; 6] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix, Self::Fixs];
+    const ALL: [Self; 8] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix, Self::Fixs, Self::Ws, Self::Wss];
 
     /// As it stands in a url.
     #[must_use]
@@ -35,6 +39,8 @@ impl Scheme {
             Self::Tls => "tls",
             Self::Fix => "fix",
             Self::Fixs => "fixs",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
         }
     }
 
@@ -42,8 +48,8 @@ impl Scheme {
     #[must_use]
     pub const fn default_port(self) -> Option<u16> {
         match self {
-            Self::Http => Some(80),
-            Self::Https | Self::Tls => Some(443),
+            Self::Http | Self::Ws => Some(80),
+            Self::Https | Self::Tls | Self::Wss => Some(443),
             Self::Tcp | Self::Fix | Self::Fixs => None,
         }
     }
@@ -155,7 +161,7 @@ pub enum UrlError {
     #[error("not a url: expected scheme://host[:port]")]
     NoScheme,
     /// An unknown scheme.
-    #[error("unknown scheme: expected http, https, tcp, tls, fix or fixs")]
+    #[error("unknown scheme: expected http, https, tcp, tls, fix, fixs, ws or wss")]
     Scheme,
     /// No host, or one with characters that no host has.
     #[error("the host is neither a name nor an address (an IPv6 address stands in brackets)")]

@@ -294,14 +294,12 @@ fn framed(bytes: &[u8]) -> Result<Option<(Message, usize)>, Garbled> {
     Ok(Some((Message::new(begin, body)?, end + TRAILER)))
 }
 
+/// A field's value, and what follows the field.
+type Split<'a> = (&'a [u8], &'a [u8]);
+
 /// The value behind `name`, and what follows it; `None` if there is more to come. What can become neither is refused at
 /// once: an answer in another protocol must not be waited for.
-fn header<'a>(
-    whole: &[u8],
-    bytes: &'a [u8],
-    name: &[u8; 2],
-    longest: usize,
-) -> Result<Option<(&'a [u8], &'a [u8])>, Garbled> {
+fn header<'a>(whole: &[u8], bytes: &'a [u8], name: &[u8; 2], longest: usize) -> Result<Option<Split<'a>>, Garbled> {
     let wrong = || Garbled::Begin { found: excerpt(whole, 40) };
     if bytes.iter().zip(name).any(|(found, expected)| found != expected) {
         return Err(wrong());

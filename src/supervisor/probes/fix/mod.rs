@@ -187,5 +187,6 @@ pub fn farewell(limit: Duration) -> bool {
         let left = until.saturating_duration_since(Instant::now());
         matches!(one.recv_timeout(left), Err(RecvTimeoutError::Disconnected))
     };
-    leaving.iter().fold(true, |all, one| ended(one) && all)
+    // After the first that has not, no time is left for others.
+    leaving.iter().all(ended)
 }
