@@ -12,11 +12,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -83,8 +82,19 @@ pub(super) struct FixProbe {
 
 struct Thread {
     asks: mpsc::Sender<Ask>,
-    /// Closed when it has ended.
-    ended: Receiver<()>,
+    /// Gone when it has ended.
+    alive: Weak<Alive>,
+}
+
+/// A thread that holds a session has it until its end.
+struct Alive;
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // Whoever is about to wait must not miss it.
+        drop(LEAVING.lock());
+        ENDED.notify_all();
+    }
 }
 
 impl FixProbe {
@@ -122,12 +132,12 @@ impl FixProbe {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let (asks, asked) = mpsc::channel(MOST_ASKS);
-            let (alive, ended) = channel();
-            let path = Arc::clone(&self.path);
+            let (path, alive) = (Arc::clone(&self.path), Arc::new(Alive));
+            let seen = Arc::downgrade(&alive);
             holder::start(path, asked, alive).map_err(|error| {
                 Verdict::no_evidence(NoEvidence::LocalExhausted, format!("a thread for the session: {error}"))
             })?;
-            *thread = Some(Thread { asks, ended });
+            *thread = Some(Thread { asks, alive: seen });
         }
         let sent = thread.as_ref().map(|thread| thread.asks.try_send(ask));
         match sent {
@@ -164,16 +174,21 @@ impl Prober for FixProbe {
     }
 }
 
-/// Sessions that say goodbye.
-static LEAVING: Mutex<Vec<Receiver<()>>> = Mutex::new(Vec::new());
+/// Sessions that say goodbye, and the news that one has ended.
+static LEAVING: Mutex<Vec<Weak<Alive>>> = Mutex::new(Vec::new());
+static ENDED: Condvar = Condvar::new();
+
+fn is_alive(one: &Weak<Alive>) -> bool {
+    one.strong_count() > 0
+}
 
 impl Drop for FixProbe {
     fn drop(&mut self) {
-        if let Some(Thread { asks, ended }) = self.thread.get_mut().take() {
+        if let Some(Thread { asks, alive }) = self.thread.get_mut().take() {
             drop(asks);
             let mut leaving = LEAVING.lock();
-            leaving.retain(|one| !matches!(one.try_recv(), Err(TryRecvError::Disconnected)));
-            leaving.push(ended);
+            leaving.retain(is_alive);
+            leaving.push(alive);
         }
     }
 }
@@ -182,11 +197,13 @@ impl Drop for FixProbe {
 /// A process that ends before leaves them to the far side, which may keep the identity for a while.
 pub fn farewell(limit: Duration) -> bool {
     let until = Instant::now() + limit;
-    let leaving = std::mem::take(&mut *LEAVING.lock());
-    let ended = |one: &Receiver<()>| {
+    let mut leaving = LEAVING.lock();
+    loop {
+        leaving.retain(is_alive);
         let left = until.saturating_duration_since(Instant::now());
-        matches!(one.recv_timeout(left), Err(RecvTimeoutError::Disconnected))
-    };
-    // After the first that has not, no time is left for others.
-    leaving.iter().all(ended)
+        if leaving.is_empty() || left.is_zero() {
+            return leaving.is_empty();
+        }
+        ENDED.wait_for(&mut leaving, left);
+    }
 }
