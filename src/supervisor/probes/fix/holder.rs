@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::session::{End, Moment, Session, Terms};
 use super::store::{Kept, Numbers, Store, StoreError};
-use super::{Password, Secret};
+use super::{Alive, Password, Secret};
 use crate::manager::Clock;
 use crate::supervisor::aside::{self, aside};
 use crate::supervisor::clock::{self, BootClock};
@@ -63,7 +62,7 @@ pub(super) struct Path {
 }
 
 /// Starts the thread; it ends when nobody can ask any more, and drops `alive` then.
-pub(super) fn start(path: Arc<Path>, asks: mpsc::Receiver<Ask>, alive: Sender<()>) -> io::Result<()> {
+pub(super) fn start(path: Arc<Path>, asks: mpsc::Receiver<Ask>, alive: Arc<Alive>) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("bf-fix".to_owned()).spawn(move || {
         let _alive = alive;
@@ -75,8 +74,15 @@ pub(super) fn start(path: Arc<Path>, asks: mpsc::Receiver<Ask>, alive: Sender<()
 }
 
 async fn hold(path: Arc<Path>, mut asks: mpsc::Receiver<Ask>) {
-    let mut holder =
-        Holder { path, clock: BootClock::default(), keeper: None, live: None, lost: None, wait: Wait::default() };
+    let mut holder = Holder {
+        path,
+        clock: BootClock::default(),
+        places: Arc::new(Semaphore::new(1)),
+        keeper: None,
+        live: None,
+        lost: None,
+        wait: Wait::default(),
+    };
     let mut buffer = vec![0; CHUNK];
     loop {
         let due = holder.due();
@@ -183,6 +189,8 @@ impl Wait {
 struct Holder {
     path: Arc<Path>,
     clock: BootClock,
+    /// For one piece of work of the disk that is under way.
+    places: Arc<Semaphore>,
     keeper: Option<Keeper>,
     live: Option<Live>,
     /// How the last session was lost, if no slot was told yet.
@@ -242,7 +250,7 @@ impl Holder {
             return Err(Box::new(Verdict::no_evidence(NoEvidence::LogonWait, text)));
         }
         let password = match &self.path.password {
-            Some(password) => Some(tell(password).await?),
+            Some(password) => Some(tell(password, &self.places).await?),
             None => None,
         };
         let (stream, certificate) = self.connect(deadline).await?;
@@ -300,16 +308,8 @@ impl Holder {
             none => {
                 let (path, session) = (self.path.sequence_file.clone(), self.path.session.clone());
                 let lock = move || Store::lock(&path, &session);
-                let places = Arc::new(Semaphore::new(1));
-                let store = on_disk(deadline, aside(&places, lock)).await?.map_err(held)?;
-                none.insert(Keeper {
-                    store: Arc::new(store),
-                    places,
-                    on_disk: 0,
-                    writing: None,
-                    next: None,
-                    again: None,
-                })
+                let store = on_disk(deadline, in_turn(&self.places, lock)).await?.map_err(held)?;
+                none.insert(Keeper { store: Arc::new(store), on_disk: 0, writing: None, next: None, again: None })
             }
         };
         on_disk(deadline, async {
@@ -318,7 +318,7 @@ impl Holder {
         })
         .await?;
         let store = Arc::clone(&keeper.store);
-        on_disk(deadline, aside(&keeper.places, move || store.read())).await?.map_err(held)
+        on_disk(deadline, in_turn(&self.places, move || store.read())).await?.map_err(held)
     }
 
     /// The file gets ahead of what will be sent.
@@ -575,6 +575,15 @@ async fn read_at_once(stream: &mut Stream, buffer: &mut [u8]) -> Option<io::Resu
     .await
 }
 
+/// Does work aside, after what was begun before it.
+async fn in_turn<T: Send + 'static>(
+    places: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    drop(places.acquire().await);
+    aside(places, work).await
+}
+
 /// The disk's work within the slot's time; what it lacks says nothing of the path.
 async fn on_disk<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>) -> Result<T, Box<Verdict>> {
     let local = |text: String| Box::new(Verdict::no_evidence(NoEvidence::LocalExhausted, text));
@@ -587,7 +596,7 @@ async fn on_disk<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>
     }
 }
 
-async fn tell(password: &Password) -> Result<Secret, Box<Verdict>> {
+async fn tell(password: &Password, places: &Arc<Semaphore>) -> Result<Secret, Box<Verdict>> {
     let wrong = |text: String| Box::new(Verdict::fault(Fault::Error, text));
     match password {
         Password::Stated(secret) => Ok(secret.clone()),
@@ -597,7 +606,7 @@ async fn tell(password: &Password) -> Result<Secret, Box<Verdict>> {
         },
         Password::File(path) => {
             let file = path.clone();
-            let read = aside(&Arc::new(Semaphore::new(1)), move || std::fs::read_to_string(&file)).await;
+            let read = in_turn(places, move || std::fs::read_to_string(&file)).await;
             let text = read.and_then(|read| read);
             let text = text.map_err(|error| wrong(format!("password_file {}: {error}", path.display())))?;
             match text.lines().next().map(str::trim_end) {
@@ -611,8 +620,6 @@ async fn tell(password: &Password) -> Result<Secret, Box<Verdict>> {
 /// Writes the sequence file aside, the newest numbers last.
 struct Keeper {
     store: Arc<Store>,
-    /// For one reading of the file that is under way.
-    places: Arc<Semaphore>,
     /// The next number to be sent, as the disk has it.
     on_disk: u64,
     writing: Option<(Kept, oneshot::Receiver<io::Result<()>>)>,
@@ -638,8 +645,11 @@ impl Keeper {
         let (done, came_to) = oneshot::channel();
         let (store, contents) = (Arc::clone(&self.store), kept.clone());
         let begun = aside::begin(move || {
+            let came_to = store.write(&contents);
+            // Before it is told: the last to hold the store unlocks it.
+            drop(store);
             // Whoever gave up has no use for it.
-            let _ = done.send(store.write(&contents));
+            let _ = done.send(came_to);
         });
         match begun {
             Ok(()) => self.writing = Some((kept, came_to)),
