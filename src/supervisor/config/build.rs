@@ -21,7 +21,8 @@ use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, keys, lint,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, fix, keys,
+    lint,
 };
 
 /// What checking a file came to.
@@ -92,8 +93,8 @@ fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
 }
 
 /// Schemes of what a connection, or a handshake, says something about.
-pub(super) const OVER_TCP: &[&str] = &["tcp", "tls", "http", "https", "fix", "ws", "wss"];
-pub(super) const OVER_TLS: &[&str] = &["tls", "https", "tcp", "fix", "wss"];
+pub(super) const OVER_TCP: &[&str] = &["tcp", "tls", "http", "https", "fix", "fixs", "ws", "wss"];
+pub(super) const OVER_TLS: &[&str] = &["tls", "https", "tcp", "fix", "fixs", "wss"];
 
 /// How long names may be looked up in all: a start must not wait for a resolver that is down.
 pub(super) const LOOKUPS: Duration = Duration::from_secs(2);
@@ -145,6 +146,7 @@ impl Builder<'_> {
             self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
+        fix::apart(self, tables, &groups);
         groups
     }
 
@@ -368,7 +370,7 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, websocket, exec");
+            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, websocket, exec, fix");
             return None;
         };
         let inner = table.table(kind)?;
@@ -377,6 +379,7 @@ impl Builder<'_> {
             "websocket" => &["ws", "wss"],
             "tls" => OVER_TLS,
             "tcp" => OVER_TCP,
+            "fix" => &["fix", "fixs"],
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
@@ -393,6 +396,7 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
+            "fix" => ProbeKind::Fix(Box::new(self.fix(inner, tls)?)),
             "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,
@@ -540,7 +544,7 @@ impl Builder<'_> {
         Some(command)
     }
 
-    fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
+    pub(super) fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
         let path = self.path(table.text(key)?);
         if !path.is_file() {
             self.error(table, key, format!("{} is not a file", path.display()), "a file that exists");
@@ -548,7 +552,7 @@ impl Builder<'_> {
         Some(path)
     }
 
-    fn path(&self, text: &str) -> PathBuf {
+    pub(super) fn path(&self, text: &str) -> PathBuf {
         self.folder.join(text)
     }
 
