@@ -21,7 +21,7 @@ use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, keys, lint,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, ReportConfig, Require, SupervisorConfig, TlsConfig, keys, lint,
 };
 
 /// What checking a file came to.
@@ -103,14 +103,37 @@ impl Builder<'_> {
             Some(Ok(address)) => Some(address),
             None => None,
         };
+        let report_socket = table.text("report_socket").map(|path| self.path(path));
+        let report_users = self.report_users(table);
         Some(SupervisorConfig {
             listen,
             socket: self.path(table.text("socket")?),
+            report_socket,
+            report_users,
             journal: self.path(table.text("journal")?),
             segment_size: table.integer("segment_size")?,
             keep_for: table.duration("keep_for")?,
             keep_size: table.integer("keep_size")?,
         })
+    }
+
+    fn report_users(&mut self, table: &Table) -> Vec<u32> {
+        let names = table.texts("report_users");
+        if !names.is_empty() && table.text("report_socket").is_none() {
+            let expected = "report_socket too: the control socket is for the supervisor's own user and root";
+            self.error(table, "report_users", "users without a report_socket", expected);
+        }
+        let mut users = Vec::new();
+        for name in names {
+            match user(&name) {
+                Some(number) => users.push(number),
+                None => {
+                    let expected = "a user's number, or a name that /etc/passwd has";
+                    self.error(table, "report_users", format!("{name:?}"), expected);
+                }
+            }
+        }
+        users
     }
 
     fn groups(&mut self, file: &Table) -> Vec<GroupConfig> {
@@ -149,10 +172,11 @@ impl Builder<'_> {
         let policy = self.policy(table.table("policy")?);
         let probing_table = table.table("probing")?;
         let probing = self.probing(probing_table);
-        let endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
+        let mut endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
+        self.reports(table, &policy, &probing, &mut endpoints);
         self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
         let failback = match table.table("failback")?.text("mode")? {
@@ -171,6 +195,7 @@ impl Builder<'_> {
             },
             max_hold: self.positive(hooks_table, "max_hold")?,
             no_evidence_alarm: alarm,
+            follow_within: table.duration("follow_within")?,
             policy,
         };
         // Of a group that lacks what is faulty, there is nothing sensible to say.
@@ -178,6 +203,27 @@ impl Builder<'_> {
             lint::group(self, table, &group);
         }
         Some(group)
+    }
+
+    /// What the group says of its endpoints' `report` probes.
+    fn reports(&mut self, table: &Table, policy: &Policy, probing: &Probing, endpoints: &mut [EndpointConfig]) {
+        let least = probing.interval.saturating_mul(2);
+        for (one, endpoint) in table.tables("endpoint").iter().zip(endpoints) {
+            let mut reports = 0;
+            for (probe, table) in endpoint.probes.iter_mut().zip(one.tables("probe")) {
+                let (ProbeKind::Report(report), Some(keys)) = (&mut probe.kind, table.table("report")) else { continue };
+                report.silence = policy.settings().silence;
+                report.max_silence = keys.duration("max_silence").unwrap_or(least);
+                if report.max_silence < least {
+                    let found = format!("{:?} is less than 2 x interval ({:?})", report.max_silence, probing.interval);
+                    self.error(keys, "max_silence", found, format!("at least {least:?}"));
+                }
+                reports += 1;
+            }
+            if reports > 1 {
+                self.error(one, "probe", format!("{reports} report probes"), "one at most: each report is looked at once");
+            }
+        }
     }
 
     fn policy(&mut self, table: &Table) -> Option<Policy> {
@@ -334,7 +380,7 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec");
+            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec, report");
             return None;
         };
         let inner = table.table(kind)?;
@@ -360,6 +406,14 @@ impl Builder<'_> {
                 expect_body: inner.text("expect_body").map(str::to_owned),
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
+            }),
+            // What the group says of silence, it says once its endpoints are read.
+            "report" => ProbeKind::Report(ReportConfig {
+                max_silence: Duration::ZERO,
+                max_heartbeat_age: self.positive(inner, "max_heartbeat_age")?,
+                min_answers: inner.integer("min_answers")?,
+                unknown_share: inner.share("unknown_share"),
+                silence: Silence::Note,
             }),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,
@@ -520,6 +574,20 @@ pub(crate) fn redacted(url: &str) -> String {
         }
         None => url.to_owned(),
     }
+}
+
+/// A user's number. Names are looked up where local ones are; there is no other way without the C library.
+fn user(name: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields = |line: &str| {
+        let mut fields = line.split(':');
+        let is_it = fields.next() == Some(name);
+        fields.nth(1).filter(|_| is_it).and_then(|number| number.parse().ok())
+    };
+    users.lines().find_map(fields)
 }
 
 fn is_executable(file: &Path) -> bool {
