@@ -1,5 +1,6 @@
 //! The staged switch, event by event.
 
+mod live;
 mod reload;
 
 use std::time::Duration;
