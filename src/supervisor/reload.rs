@@ -66,7 +66,8 @@ fn find<'a>(config: &'a Config, name: &str) -> Option<&'a GroupConfig> {
 
 fn supervisor(old: &SupervisorConfig, new: &SupervisorConfig) -> Vec<String> {
     // Every key is named: a new one cannot be forgotten here.
-    let SupervisorConfig { listen, socket, report_socket, report_users, journal, segment_size, keep_for, keep_size } = old;
+    let SupervisorConfig { listen, socket, report_socket, report_users, journal, segment_size, keep_for, keep_size } =
+        old;
     let mut words = Vec::new();
     differs(&mut words, "listen", listen, &new.listen);
     differs(&mut words, "socket", socket, &new.socket);
@@ -149,8 +150,18 @@ fn primary(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
 /// What a reload does to a group of the same name and primary; `None` if nothing differs.
 #[must_use]
 pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
-    let GroupConfig { name: _, rto, policy, probing, endpoints: _, failback, hooks, max_hold, no_evidence_alarm, follow_within } =
-        old;
+    let GroupConfig {
+        name: _,
+        rto,
+        policy,
+        probing,
+        endpoints: _,
+        failback,
+        hooks,
+        max_hold,
+        no_evidence_alarm,
+        follow_within,
+    } = old;
     let names = |group: &GroupConfig| group.endpoints.iter().map(|one| one.endpoint.name.clone()).collect::<Vec<_>>();
     let (mut words, mut others) = (Vec::new(), BTreeSet::new());
     for gone in names(old).iter().filter(|name| endpoint(new, name).is_none()) {

@@ -110,11 +110,10 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     };
     let supervisor = Supervisor::start(config, &options).await.map_err(|error| refused(&error))?;
     let (groups, reports) = (&supervisor.groups, &supervisor.reports);
-    let control =
-        tokio::spawn(control::serve(socket, Arc::clone(groups), supervisor.reloads.clone(), reports.clone()));
+    let control = tokio::spawn(control::serve(socket, Arc::clone(groups), supervisor.reloads.clone(), reports.clone()));
     let users = Arc::from(&*config.supervisor.report_users);
-    let reporting = report_socket
-        .map(|socket| tokio::spawn(report::serve(socket, Arc::clone(groups), reports.clone(), users)));
+    let reporting =
+        report_socket.map(|socket| tokio::spawn(report::serve(socket, Arc::clone(groups), reports.clone(), users)));
     let status = listener.map(|listener| tokio::spawn(serve::serve(listener, Arc::clone(&supervisor.groups))));
     let listening = config.supervisor.listen.map_or_else(|| "not served".to_owned(), |address| format!("on {address}"));
     let (groups, path) = (config.groups.len(), config.supervisor.socket.display());

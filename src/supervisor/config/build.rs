@@ -211,7 +211,9 @@ impl Builder<'_> {
         for (one, endpoint) in table.tables("endpoint").iter().zip(endpoints) {
             let mut reports = 0;
             for (probe, table) in endpoint.probes.iter_mut().zip(one.tables("probe")) {
-                let (ProbeKind::Report(report), Some(keys)) = (&mut probe.kind, table.table("report")) else { continue };
+                let (ProbeKind::Report(report), Some(keys)) = (&mut probe.kind, table.table("report")) else {
+                    continue;
+                };
                 report.silence = policy.settings().silence;
                 report.max_silence = keys.duration("max_silence").unwrap_or(least);
                 if report.max_silence < least {
@@ -221,7 +223,12 @@ impl Builder<'_> {
                 reports += 1;
             }
             if reports > 1 {
-                self.error(one, "probe", format!("{reports} report probes"), "one at most: each report is looked at once");
+                self.error(
+                    one,
+                    "probe",
+                    format!("{reports} report probes"),
+                    "one at most: each report is looked at once",
+                );
             }
         }
     }

@@ -89,7 +89,8 @@ fn unanswered(config: &ReportConfig, Counts { acks, rejects, unknown }: Counts) 
     if unknown == 0 || (unknown as f64) < config.unknown_share * orders as f64 {
         return None;
     }
-    let text = format!("{unknown} of {orders} orders without an answer: their outcome is unknown, they were not refused");
+    let text =
+        format!("{unknown} of {orders} orders without an answer: their outcome is unknown, they were not refused");
     Some(Verdict::fault(Fault::Unanswered, text))
 }
 
@@ -145,17 +146,20 @@ mod tests {
             (of(up(), (3, 0, 0)), "+ 3ms"),
             // A refusal is an answer of the broker.
             (of(up(), (0, 9, 0)), "+ 3ms"),
-            (of(newest(Session::Down, Some(10)), (9, 0, 0)), "x NoSession: no session, as the gateway said 400.0ms ago"),
-            (of(newest(Session::LoggingOn, None), (0, 0, 0)), "x NoSession: logging on, as the gateway said 400.0ms ago"),
+            (
+                of(newest(Session::Down, Some(10)), (9, 0, 0)),
+                "x NoSession: no session, as the gateway said 400.0ms ago",
+            ),
+            (
+                of(newest(Session::LoggingOn, None), (0, 0, 0)),
+                "x NoSession: logging on, as the gateway said 400.0ms ago",
+            ),
             (of(newest(Session::Up, Some(10_000)), (0, 0, 0)), "+ 3ms"),
             (
                 of(newest(Session::Up, Some(10_001)), (9, 0, 0)),
                 "x StaleHeartbeat: a session on which nothing has come in for 10.001s, more than 10s",
             ),
-            (
-                of(newest(Session::Up, None), (0, 0, 0)),
-                "x StaleHeartbeat: a session on which nothing ever came in",
-            ),
+            (of(newest(Session::Up, None), (0, 0, 0)), "x StaleHeartbeat: a session on which nothing ever came in"),
             (of(up(), (3, 3, 5)), "+ 3ms"),
             (
                 of(up(), (3, 3, 6)),

@@ -206,7 +206,10 @@ mod tests {
         put(&inbox, 1, 100, &report(2, Some(9))).unwrap();
         put(&inbox, 1, 200, &report(3, Some(4))).unwrap();
         let Look::Reported(seen) = inbox.look(300 * MS) else { panic!() };
-        assert_eq!((seen.counts.acks, seen.newest.at, seen.newest.latency), (5, 200 * MS, Some(Duration::from_micros(9))));
+        assert_eq!(
+            (seen.counts.acks, seen.newest.at, seen.newest.latency),
+            (5, 200 * MS, Some(Duration::from_micros(9)))
+        );
         assert!(matches!(inbox.look(400 * MS), Look::Nothing(Some(newest)) if newest.at == 200 * MS));
         put(&inbox, 1, 450, &report(1, None)).unwrap();
         let Look::Reported(seen) = inbox.look(500 * MS) else { panic!() };

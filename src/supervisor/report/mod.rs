@@ -92,7 +92,16 @@ impl Desk {
     pub(super) fn gateway(&self, peer: Peer) -> Gateway {
         let number = self.0.connections.fetch_add(1, Ordering::Relaxed);
         let tokens = Tokens { left: BURST, since: boottime() };
-        Gateway { desk: self.clone(), peer, number, tokens, place: None, agreed: None, holds: Vec::new(), warned: false }
+        Gateway {
+            desk: self.clone(),
+            peer,
+            number,
+            tokens,
+            place: None,
+            agreed: None,
+            holds: Vec::new(),
+            warned: false,
+        }
     }
 }
 

@@ -36,12 +36,7 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, desk: Des
     }
 }
 
-async fn talk(
-    stream: tokio::net::UnixStream,
-    groups: &[GroupHandle],
-    desk: &Desk,
-    users: &[u32],
-) -> io::Result<()> {
+async fn talk(stream: tokio::net::UnixStream, groups: &[GroupHandle], desk: &Desk, users: &[u32]) -> io::Result<()> {
     let mut connection = Connection::new(stream)?;
     let caller = connection.caller;
     let mut gateway = desk.gateway(caller);
@@ -50,7 +45,8 @@ async fn talk(
             let why = format!("user {} may not report here: it is not among report_users", caller.uid);
             return connection.reply(&Answer::Error(why)).await;
         }
-        let not_a_report = || Err("not a report: expected {\"report\":{..}}, and nothing else is taken here".to_owned());
+        let not_a_report =
+            || Err("not a report: expected {\"report\":{..}}, and nothing else is taken here".to_owned());
         let answer = gateway.take(groups, of_line(&line).unwrap_or_else(not_a_report)).await;
         connection.reply(&answer).await?;
     }

@@ -45,7 +45,8 @@ impl World {
     }
 
     fn evidence(&self) -> Vec<&str> {
-        let text = |entry| if let &Entry::Note { code: "TWO_LIVE_PATHS", ref text } = entry { Some(&**text) } else { None };
+        let text =
+            |entry| if let &Entry::Note { code: "TWO_LIVE_PATHS", ref text } = entry { Some(&**text) } else { None };
         self.records.iter().filter_map(text).collect()
     }
 }
@@ -312,7 +313,8 @@ fn play(steps: &[Step], alarms: &mut u64, followed: &mut u64) -> Result<(), Test
 
 #[test]
 fn whoever_follows_within_the_grace_alarms_nobody_and_whoever_does_not_always_does() {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (cases, seed) = (number("BROKER_FAILOVER_CASES", 400), number("BROKER_FAILOVER_SEED", 0));
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
