@@ -19,7 +19,9 @@ fn b08_a_session_that_is_gone_is_a_failure_in_every_slot() {
     gateway.set("east", |side| side.session = Session::Down);
     let error = |group: &Value| group["endpoints"][0]["last_probe_error"].as_str().unwrap_or_default().to_owned();
     rig.until("it is down", |group| error(group).starts_with("NoSession"));
-    let first = rig.journal().iter().rposition(|record| record["body"]["line"]["ok"] == false).unwrap();
+    let failed = |rig: &Rig| rig.journal().iter().position(|record| record["body"]["line"]["ok"] == false);
+    rig.wait("it is written down", |rig| failed(rig).is_some());
+    let first = failed(&rig).unwrap();
     let of_east = |record: &&Value| heard_of(record) == Some("east");
     rig.wait("twenty slots", |rig| rig.journal().iter().skip(first).filter(of_east).count() > 20);
     for record in rig.journal().iter().skip(first).filter(of_east) {

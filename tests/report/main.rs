@@ -11,6 +11,7 @@
 #[path = "../brokers/mod.rs"]
 mod brokers;
 mod cases;
+mod check;
 mod clients;
 mod faults;
 mod gateway;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::GroupConfig;
 use super::build::redacted;
 use super::findings::Places;
 use super::read::{Table, Value};
+use super::{GroupConfig, ProbeKind};
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,12 @@ pub(super) fn add_derived(list: &mut Vec<Effective>, groups: &[GroupConfig]) {
         add(format!("group[{place}].probing.no_evidence_alarm"), format!("{:?}", group.no_evidence_alarm));
         for (nth, one) in group.endpoints.iter().enumerate() {
             add(format!("group[{place}].endpoint[{nth}].priority"), one.endpoint.priority.to_string());
+            for (probe, config) in one.probes.iter().enumerate() {
+                if let ProbeKind::Report(report) = &config.kind {
+                    let key = format!("group[{place}].endpoint[{nth}].probe[{probe}].report.max_silence");
+                    add(key, format!("{:?}", report.max_silence));
+                }
+            }
         }
     }
     list.sort_by_cached_key(|one| parts(&one.key));
