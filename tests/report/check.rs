@@ -51,7 +51,7 @@ fn what_is_not_stated_has_its_default() {
     assert_eq!(group.follow_within, Duration::from_secs(2));
     assert_eq!((config.supervisor.report_socket, config.supervisor.report_users), (None, Vec::new()));
     let effective = |key: &str| checked.effective.iter().find(|one| one.key == key).map(|one| one.value.clone());
-    assert_eq!(effective("group[0].endpoint[0].probe[0].report.max_silence").as_deref(), Some("2s"));
+    assert_eq!(effective("group[0].endpoint[0].probe.report.max_silence").as_deref(), Some("2s"));
     // A path whose peer falls silent is DOWN when its heartbeat is too old, it is reported, and then as ever.
     let detection = config.groups[0].detection();
     assert_eq!((detection.refused.1.as_millis(), detection.hung.1.as_millis()), (1500, 2300 + 22_000));
@@ -76,7 +76,7 @@ fn silence_that_is_left_to_the_default_is_warned_of() {
 fn times_that_do_not_go_together_are_warned_of_or_refused() {
     let found = |report: &str| findings(&file("", "", STATED, report));
     // The default fits 30 s heartbeats, and the path counts as working for all of it.
-    let long = "group[0].endpoint[0].probe[0].report.max_heartbeat_age: a session on which nothing comes in counts as \
+    let long = "group[0].endpoint[0].probe.report.max_heartbeat_age: a session on which nothing comes in counts as \
                 working for 60s, longer than max_health_age (30s); two of the broker's intervals of heartbeats, and no more";
     assert_eq!((found("").len(), &*found("")[0]), (2, long));
     let short = found("max_heartbeat_age = \"900ms\"");
@@ -87,7 +87,7 @@ fn times_that_do_not_go_together_are_warned_of_or_refused() {
     assert!(hasty.config.is_none());
     assert_eq!(
         findings(&hasty)[0],
-        "group[0].endpoint[0].probe[0].report.max_silence: 1.999s is less than 2 x interval (1s); at least 2s"
+        "group[0].endpoint[0].probe.report.max_silence: 1.999s is less than 2 x interval (1s); at least 2s"
     );
     let rto = file("", "rto = \"20s\"", STATED, HEARTBEAT);
     assert!(rto.config.is_none());

@@ -21,7 +21,7 @@ use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, ReportConfig, Require, SupervisorConfig, TlsConfig, keys, lint,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, keys, lint,
 };
 
 /// What checking a file came to.
@@ -117,25 +117,6 @@ impl Builder<'_> {
         })
     }
 
-    fn report_users(&mut self, table: &Table) -> Vec<u32> {
-        let names = table.texts("report_users");
-        if !names.is_empty() && table.text("report_socket").is_none() {
-            let expected = "report_socket too: the control socket is for the supervisor's own user and root";
-            self.error(table, "report_users", "users without a report_socket", expected);
-        }
-        let mut users = Vec::new();
-        for name in names {
-            match user(&name) {
-                Some(number) => users.push(number),
-                None => {
-                    let expected = "a user's number, or a name that /etc/passwd has";
-                    self.error(table, "report_users", format!("{name:?}"), expected);
-                }
-            }
-        }
-        users
-    }
-
     fn groups(&mut self, file: &Table) -> Vec<GroupConfig> {
         let mut names = BTreeSet::new();
         let tables = file.tables("group");
@@ -176,7 +157,7 @@ impl Builder<'_> {
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
-        self.reports(table, &policy, &probing, &mut endpoints);
+        self.settle_reports(table, &policy, &probing, &mut endpoints);
         self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
         let failback = match table.table("failback")?.text("mode")? {
@@ -203,34 +184,6 @@ impl Builder<'_> {
             lint::group(self, table, &group);
         }
         Some(group)
-    }
-
-    /// What the group says of its endpoints' `report` probes.
-    fn reports(&mut self, table: &Table, policy: &Policy, probing: &Probing, endpoints: &mut [EndpointConfig]) {
-        let least = probing.interval.saturating_mul(2);
-        for (one, endpoint) in table.tables("endpoint").iter().zip(endpoints) {
-            let mut reports = 0;
-            for (probe, table) in endpoint.probes.iter_mut().zip(one.tables("probe")) {
-                let (ProbeKind::Report(report), Some(keys)) = (&mut probe.kind, table.table("report")) else {
-                    continue;
-                };
-                report.silence = policy.settings().silence;
-                report.max_silence = keys.duration("max_silence").unwrap_or(least);
-                if report.max_silence < least {
-                    let found = format!("{:?} is less than 2 x interval ({:?})", report.max_silence, probing.interval);
-                    self.error(keys, "max_silence", found, format!("at least {least:?}"));
-                }
-                reports += 1;
-            }
-            if reports > 1 {
-                self.error(
-                    one,
-                    "probe",
-                    format!("{reports} report probes"),
-                    "one at most: each report is looked at once",
-                );
-            }
-        }
     }
 
     fn policy(&mut self, table: &Table) -> Option<Policy> {
@@ -310,7 +263,7 @@ impl Builder<'_> {
         Some(Probing { interval, interval_when_failing: when_failing, timeout, jitter: table.share("jitter") })
     }
 
-    fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
+    pub(super) fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
         let duration = table.duration(key)?;
         if duration.is_zero() {
             self.error(table, key, "zero", "a duration above zero");
@@ -387,14 +340,20 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec, report");
+            self.findings.error(
+                &table.span,
+                &table.path,
+                found,
+                "exactly one of tcp, tls, http, websocket, exec, report",
+            );
             return None;
         };
         let inner = table.table(kind)?;
         let schemes: &[&str] = match kind {
             "http" => &["http", "https"],
-            "tls" => &["tls", "https", "tcp", "fix"],
-            "tcp" => &["tcp", "tls", "http", "https", "fix"],
+            "websocket" => &["ws", "wss"],
+            "tls" => &["tls", "https", "tcp", "fix", "wss"],
+            "tcp" => &["tcp", "tls", "http", "https", "fix", "ws", "wss"],
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
@@ -414,14 +373,8 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
-            // What the group says of silence, it says once its endpoints are read.
-            "report" => ProbeKind::Report(ReportConfig {
-                max_silence: Duration::ZERO,
-                max_heartbeat_age: self.positive(inner, "max_heartbeat_age")?,
-                min_answers: inner.integer("min_answers")?,
-                unknown_share: inner.share("unknown_share"),
-                silence: Silence::Note,
-            }),
+            "report" => ProbeKind::Report(self.report(inner)?),
+            "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,
                 competing_session_exit: inner
@@ -436,6 +389,24 @@ impl Builder<'_> {
         Some(ProbeConfig { kind, slow_after })
     }
 
+    fn websocket(&mut self, table: &Table, tls: TlsConfig) -> Option<WebSocketConfig> {
+        let text = |key| table.text(key).map(str::to_owned);
+        let config = WebSocketConfig {
+            path: text("path")?,
+            headers: table.text_map("headers"),
+            subprotocol: text("subprotocol"),
+            subscribe: text("subscribe"),
+            expect_message: text("expect_message"),
+            competing_session_status: table.statuses("competing_session_status"),
+            tls,
+        };
+        if config.subscribe.is_some() && config.expect_message.is_none() {
+            let found = "no expect_message: a pong does not show what became of the subscription";
+            self.error(table, "subscribe", found, "expect_message beside subscribe");
+        }
+        Some(config)
+    }
+
     /// The url must say where to connect, in a scheme that the probe speaks.
     fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
         if schemes.is_empty() {
@@ -444,7 +415,7 @@ impl Builder<'_> {
         let expected = format!("{} and host, with a port where the scheme has none", schemes.join("://, "));
         let parsed = url.parse::<Uri>().ok().filter(|uri| {
             let scheme = uri.scheme_str().unwrap_or_default();
-            let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https");
+            let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https" | "ws" | "wss");
             schemes.contains(&scheme) && uri.host().is_some_and(|host| !host.is_empty()) && ported
         });
         if parsed.is_none() {
@@ -581,20 +552,6 @@ pub(crate) fn redacted(url: &str) -> String {
         }
         None => url.to_owned(),
     }
-}
-
-/// A user's number. Names are looked up where local ones are; there is no other way without the C library.
-fn user(name: &str) -> Option<u32> {
-    if let Ok(number) = name.parse() {
-        return Some(number);
-    }
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields = |line: &str| {
-        let mut fields = line.split(':');
-        let is_it = fields.next() == Some(name);
-        fields.nth(1).filter(|_| is_it).and_then(|number| number.parse().ok())
-    };
-    users.lines().find_map(fields)
 }
 
 fn is_executable(file: &Path) -> bool {

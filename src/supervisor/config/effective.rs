@@ -46,6 +46,7 @@ fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
             }
             Value::Tables(_) => "none".to_owned(),
             Value::Text(value) => format!("{:?}", redacted(value)),
+            Value::Secret(_) => "...".to_owned(),
             Value::Flag(flag) => flag.to_string(),
             Value::Integer(number) => number.to_string(),
             Value::Duration(duration) => format!("{duration:?}"),
@@ -79,9 +80,13 @@ pub(super) fn add_derived(list: &mut Vec<Effective>, groups: &[GroupConfig]) {
         for (nth, one) in group.endpoints.iter().enumerate() {
             add(format!("group[{place}].endpoint[{nth}].priority"), one.endpoint.priority.to_string());
             for (probe, config) in one.probes.iter().enumerate() {
-                if let ProbeKind::Report(report) = &config.kind {
-                    let key = format!("group[{place}].endpoint[{nth}].probe[{probe}].report.max_silence");
-                    add(key, format!("{:?}", report.max_silence));
+                let ProbeKind::Report(report) = &config.kind else { continue };
+                // A probe that stands by itself has no place in a list.
+                let endpoint = format!("group[{place}].endpoint[{nth}]");
+                let places = [format!("{endpoint}.probe[{probe}]"), format!("{endpoint}.probe")];
+                let is_there = |place: &&String| stated.contains(&format!("{place}.report.max_heartbeat_age"));
+                if let Some(place) = places.iter().find(is_there) {
+                    add(format!("{place}.report.max_silence"), format!("{:?}", report.max_silence));
                 }
             }
         }

@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, ReportConfig, recovery};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, recovery, reports};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -34,59 +34,11 @@ fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) 
             "true, unless the broker provably fences for you",
         );
     }
-    silence(builder, policy, group);
+    reports::silence(builder, policy, group);
     let enough = (group.probing.interval + group.probing.timeout).saturating_mul(2);
     if settings.max_health_age < enough {
         let found = format!("{:?} is not comfortably above interval + timeout", settings.max_health_age);
         builder.warning(policy, "max_health_age", found, format!("at least {enough:?}"));
-    }
-}
-
-/// What a gateway that stops reporting will mean, if the file leaves it to the default.
-fn silence(builder: &mut build::Builder<'_>, policy: &Table, group: &GroupConfig) {
-    let stated = policy.entry("silence").is_some_and(|entry| entry.span.is_some());
-    let reported: Vec<_> =
-        group.endpoints.iter().filter(|one| report(one).is_some()).map(|one| &*one.endpoint.name).collect();
-    if stated || reported.is_empty() {
-        return;
-    }
-    let found = format!(
-        "silence is not stated, and gateways report {}: one that stops reporting will be no evidence, noted after {:?} \
-         and moving nobody",
-        reported.join(", "),
-        group.no_evidence_alarm
-    );
-    builder.warning(policy, "silence", found, "\"note\", if that is meant, or \"failure\": then the path is left");
-}
-
-/// The `report` probe of an endpoint.
-fn report(endpoint: &EndpointConfig) -> Option<&ReportConfig> {
-    endpoint.probes.iter().find_map(|probe| match &probe.kind {
-        ProbeKind::Report(report) => Some(report),
-        _ => None,
-    })
-}
-
-/// How long a session whose peer fell silent will go on counting as one that works.
-fn heartbeats(builder: &mut build::Builder<'_>, one: &Table, endpoint: &EndpointConfig, group: &GroupConfig) {
-    let Some(report) = report(endpoint) else { return };
-    let (age, interval) = (report.max_heartbeat_age, group.probing.interval);
-    let keys = one.tables("probe").iter().find_map(|probe| probe.table("report"));
-    let Some(keys) = keys else { return };
-    if age < interval {
-        let found = format!("{age:?} is shorter than interval ({interval:?})");
-        builder.warning(keys, "max_heartbeat_age", found, "well above the broker's own interval of heartbeats");
-    }
-    if age > group.policy.settings().max_health_age {
-        let found = format!(
-            "a session on which nothing comes in counts as working for {age:?}, longer than max_health_age ({:?})",
-            group.policy.settings().max_health_age
-        );
-        builder.warning(keys, "max_heartbeat_age", found, "two of the broker's intervals of heartbeats, and no more");
-    }
-    if report.max_silence > group.policy.settings().max_health_age {
-        let found = format!("{:?} is longer than max_health_age", report.max_silence);
-        builder.warning(keys, "max_silence", found, "a few of the gateway's intervals of reports");
     }
 }
 
@@ -110,7 +62,7 @@ fn endpoints(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfi
                 "a probe that logs on or asks for the account",
             );
         }
-        heartbeats(builder, one, endpoint, group);
+        reports::times(builder, one, endpoint, group);
         let name = &endpoint.endpoint.name;
         for address in found {
             if let Some((other, _)) = addresses.iter().find(|(other, known)| *known == address && other != name) {
@@ -147,7 +99,9 @@ fn authorities(builder: &mut build::Builder<'_>, table: &Table, group: &GroupCon
 
 fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
     endpoint.probes.iter().find_map(|probe| match &probe.kind {
-        ProbeKind::Tls(tls) | ProbeKind::Http(HttpConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Tls(tls)
+        | ProbeKind::Http(HttpConfig { tls, .. })
+        | ProbeKind::WebSocket(WebSocketConfig { tls, .. }) => tls.ca_file.as_deref(),
         ProbeKind::Tcp | ProbeKind::Exec(_) | ProbeKind::Report(_) => None,
     })
 }
@@ -198,8 +152,8 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
     let uri = url.parse::<Uri>().ok()?;
     let port = match (uri.port_u16(), uri.scheme_str()) {
         (Some(port), _) => port,
-        (None, Some("https")) => 443,
-        (None, Some("http")) => 80,
+        (None, Some("https" | "wss")) => 443,
+        (None, Some("http" | "ws")) => 80,
         _ => return None,
     };
     Some((uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port))
