@@ -5,8 +5,11 @@ use std::time::Instant;
 use broker_failover::report::Session;
 use serde_json::Value;
 
-use crate::gateway::reported;
+use crate::gateway::{Side, reported};
 use crate::rig::{Rig, Setting, heard_of, signal};
+
+/// What becomes of a path.
+type Change = fn(&mut Side);
 
 /// Nothing moves, however many failures there are.
 fn patient() -> Setting {
@@ -31,7 +34,7 @@ fn well(rig: &mut Rig) {
 #[test]
 fn each_fault_is_named_and_the_next_good_report_ends_it() {
     let (mut rig, gateway) = reported(patient(), ", max_heartbeat_age = \"2s\"");
-    let cases: [(&str, fn(&mut crate::gateway::Side), &str); 6] = [
+    let cases: [(&str, Change, &str); 6] = [
         ("down", |side| side.session = Session::Down, "NoSession: no session, as the gateway said "),
         ("logging on", |side| side.session = Session::LoggingOn, "NoSession: logging on, as the gateway said "),
         (
@@ -55,12 +58,12 @@ fn each_fault_is_named_and_the_next_good_report_ends_it() {
     for (what, change, expected) in cases {
         gateway.set("east", change);
         rig.until(what, |group| error(group).contains(expected));
-        gateway.set("east", |side| *side = crate::gateway::Side::default());
+        gateway.set("east", |side| *side = Side::default());
         well(&mut rig);
     }
     // What is no fault: refusals only, nothing sent at all, fewer than half unanswered, a heartbeat of just that age.
     for (what, change) in [
-        ("rejects", (|side| side.orders = (0, 9, 0)) as fn(&mut crate::gateway::Side)),
+        ("rejects", (|side| side.orders = (0, 9, 0)) as Change),
         ("quiet", |side| side.orders = (0, 0, 0)),
         ("few unanswered", |side| side.orders = (2, 2, 3)),
         ("just fresh", |side| side.heartbeat_age_ms = Some(2000)),
@@ -70,7 +73,7 @@ fn each_fault_is_named_and_the_next_good_report_ends_it() {
         let (before, successes) = (failures(&rig), rig.group()["endpoints"][0]["consecutive_successes"].as_u64());
         rig.until(what, |group| endpoint(group, 0)["consecutive_successes"].as_u64() > successes.map(|n| n + 3));
         assert_eq!(failures(&rig), before, "{what}");
-        gateway.set("east", |side| *side = crate::gateway::Side::default());
+        gateway.set("east", |side| *side = Side::default());
     }
     assert_eq!((rig.group()["epoch"].as_u64(), rig.count("start fence")), (Some(1), 0), "nothing moved");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -92,7 +92,7 @@ impl Drop for Gateway {
     }
 }
 
-fn follow(shared: &Shared, socket: &PathBuf) {
+fn follow(shared: &Shared, socket: &Path) {
     while !shared.stop.load(Ordering::Relaxed) {
         if let Ok(Answer::Ok(groups)) = ask(socket, &Request::Status { status: true }) {
             let group = &groups[0];

@@ -7,7 +7,6 @@
     reason = "a test may wait, look at the clock and print"
 )]
 
-#[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../brokers/mod.rs"]
 mod brokers;
 mod cases;
