@@ -26,6 +26,7 @@ use super::journal::{
     Recovered, RecoveredGroup, flow_text,
 };
 use super::probes::{ProberError, Resolver, farewell};
+use super::report::Desk;
 use super::scheduler::{self, Scheduler};
 use reloader::{Askers, Reloader, Watching, askers};
 
@@ -105,6 +106,8 @@ pub struct Supervisor {
     pub groups: Arc<[GroupHandle]>,
     /// Has it read its configuration again.
     pub reloads: ReloadHandle,
+    /// Where gateways report.
+    pub reports: Desk,
     clock: BootClock,
     journal: Journal,
     // Dropped in this order: first nobody asks any more, then the scheduler ends.
@@ -133,10 +136,11 @@ impl Supervisor {
         for (core, _) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
         }
+        let reports = Desk::new(clock);
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
         for (group, (core, askers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (mut asked, feed) = watch(group, &scheduler, askers);
+            let (mut asked, feed) = watch(group, &scheduler, askers, &reports);
             let handle = task::start(core, journal.handle(), clock, feed);
             asked.hold(group, handle.inbox.clone());
             watching.insert(group.name.clone(), asked);
@@ -148,7 +152,7 @@ impl Supervisor {
         let reloader =
             Reloader { file, config, groups: Arc::clone(&groups), watching, journal: journal_handle, clock, resolver };
         let (reloads, reloader) = reloader.start();
-        Ok(Self { groups, reloads, clock, journal, reloader, scheduler })
+        Ok(Self { groups, reloads, reports, clock, journal, reloader, scheduler })
     }
 
     /// Now, on the clock of the journal's records.
@@ -309,9 +313,9 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Asks the group's endpoints, and where their results come out.
-fn watch(group: &GroupConfig, scheduler: &Scheduler, askers: Askers) -> (Watching, Feed) {
+fn watch(group: &GroupConfig, scheduler: &Scheduler, askers: Askers, reports: &Desk) -> (Watching, Feed) {
     let (sender, events) = mpsc::channel(BACKLOG);
-    let mut watching = Watching::new(scheduler.group(sender));
+    let mut watching = Watching::new(scheduler.group(sender), reports.clone());
     for (name, asker) in askers {
         watching.watch(group, &name, asker);
     }

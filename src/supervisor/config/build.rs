@@ -117,9 +117,13 @@ impl Builder<'_> {
             Some(Ok(address)) => Some(address),
             None => None,
         };
+        let report_socket = table.text("report_socket").map(|path| self.path(path));
+        let report_users = self.report_users(table);
         Some(SupervisorConfig {
             listen,
             socket: self.path(table.text("socket")?),
+            report_socket,
+            report_users,
             journal: self.path(table.text("journal")?),
             segment_size: table.integer("segment_size")?,
             keep_for: table.duration("keep_for")?,
@@ -173,7 +177,8 @@ impl Builder<'_> {
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
-        let endpoints = self.spaced(table, &probing, endpoints);
+        let mut endpoints = self.spaced(table, &probing, endpoints);
+        self.settle_reports(table, &policy, &probing, &mut endpoints);
         self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
         let failback = match table.table("failback")?.text("mode")? {
@@ -192,6 +197,7 @@ impl Builder<'_> {
             },
             max_hold: self.positive(hooks_table, "max_hold")?,
             no_evidence_alarm: alarm,
+            follow_within: table.duration("follow_within")?,
             policy,
             shadow,
         };
@@ -370,7 +376,8 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, websocket, exec, fix");
+            let expected = "exactly one of tcp, tls, http, websocket, exec, fix, report";
+            self.findings.error(&table.span, &table.path, found, expected);
             return None;
         };
         let inner = table.table(kind)?;
@@ -397,6 +404,7 @@ impl Builder<'_> {
                 tls,
             }),
             "fix" => ProbeKind::Fix(Box::new(self.fix(inner, tls)?)),
+            "report" => ProbeKind::Report(self.report(inner)?),
             "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,

@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, fix, recovery, watch};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, fix, recovery, reports, watch};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -36,6 +36,7 @@ fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) 
             "true, unless the broker provably fences for you",
         );
     }
+    reports::silence(builder, policy, group);
     max_health_age(builder, policy, group, settings.max_health_age);
     if let (Some(own), Some(shadow)) = (table.table("shadow"), &group.shadow) {
         if *shadow == group.policy {
@@ -75,6 +76,7 @@ fn endpoints(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfi
                 "a probe that logs on or asks for the account",
             );
         }
+        reports::times(builder, one, endpoint, group);
         let name = &endpoint.endpoint.name;
         for address in found {
             if let Some((other, _)) = addresses.iter().find(|(other, known)| *known == address && other != name) {
@@ -115,7 +117,7 @@ fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
         | ProbeKind::Http(HttpConfig { tls, .. })
         | ProbeKind::WebSocket(WebSocketConfig { tls, .. }) => tls.ca_file.as_deref(),
         ProbeKind::Fix(config) => config.tls.ca_file.as_deref(),
-        ProbeKind::Tcp | ProbeKind::Exec(_) => None,
+        ProbeKind::Tcp | ProbeKind::Exec(_) | ProbeKind::Report(_) => None,
     })
 }
 

@@ -21,6 +21,7 @@ use super::super::probes::Verdict;
 use super::DriverState;
 use super::certificates::Seen;
 use super::hooks::Lane;
+use super::live::{Live, Sending};
 use super::shadow::Shadow;
 use super::sessions::{SessionNews, SessionState};
 
@@ -61,6 +62,8 @@ pub enum Event {
         /// Who, as the kernel says.
         caller: Option<Peer>,
     },
+    /// A gateway says that orders may leave on a path.
+    Sending(Sending),
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// What [`Core::reloaded`] made of this loop is on disk: it goes on as that.
@@ -159,7 +162,7 @@ pub enum Effect {
         /// Number of the run.
         ticket: u64,
     },
-    /// Answer the command that this event carried.
+    /// Answer whoever asked by this event.
     Reply(Result<String, String>),
 }
 
@@ -289,7 +292,7 @@ pub struct Core {
     /// What the records say; see there.
     pub(super) memory: DriverState,
     /// A dry run: no hook runs, nothing moves, nothing is changed.
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// When the proof in memory stops being one.
     pub(super) proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
@@ -299,6 +302,7 @@ pub struct Core {
     /// Endpoints without a result since a reload made them others.
     pub(super) unheard: Vec<EndpointId>,
     pub(super) lane: Lane,
+    pub(super) live: Live,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
     /// Sessions that are held open, by endpoint.
@@ -334,6 +338,7 @@ impl Core {
             awaited,
             unheard: Vec::new(),
             lane: Lane::default(),
+            live: Live::default(),
             certificates: Vec::new(),
             sessions: BTreeMap::new(),
             last_reason: Reason::ActiveUnknown,
@@ -351,6 +356,7 @@ impl Core {
         // How long ago that was, nobody knows: what holds only for a time holds no more.
         core.describe_proof(now, Duration::ZERO);
         core.mark_hold(now);
+        core.mark_live(now);
         core
     }
 
@@ -419,6 +425,10 @@ impl Core {
             Event::Session { endpoint, news } => self.hear_of_session(endpoint, news, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
+            Event::Sending(sending) => {
+                let reply = self.sending(now, &sending, &mut effects);
+                effects.push(Effect::Reply(reply));
+            }
             Event::Deadline => {}
             Event::Reloaded(core) => {
                 *self = Self { undecided: Vec::new(), handled: now, ..*core };
@@ -428,6 +438,7 @@ impl Core {
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
+        self.mark_live(now);
         effects
     }
 
@@ -598,7 +609,7 @@ impl Core {
     }
 
     /// Code of the present halt.
-    fn halt_code(&self) -> Option<String> {
+    pub(super) fn halt_code(&self) -> Option<String> {
         let halted = self.engine.order_flow().is_halt();
         halted.then(|| self.engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code).to_owned())
     }

@@ -19,6 +19,7 @@ use super::super::group::task::{Found, GroupHandle, Message, Offer, Watched};
 use super::super::journal::{Body, CommandRecord, Entry, JournalFailed, JournalHandle, NoteRecord, Peer};
 use super::super::probes::{Holder, Prober, ProberError, Resolver, holder, of_endpoint};
 use super::super::reload::{GroupChange, compare};
+use super::super::report::Desk;
 use super::super::scheduler::{self, Watch};
 use super::held::{Held, Hold};
 
@@ -68,6 +69,8 @@ pub(super) type Askers = Vec<(String, Asker)>;
 pub(super) struct Watching {
     pub(super) endpoints: Vec<Watched>,
     scheduled: scheduler::Group,
+    /// Where gateways report.
+    reports: Desk,
     /// Who asks each of them.
     askers: BTreeMap<String, Asker>,
     /// The sessions that are held to them, and where the group hears of these.
@@ -76,8 +79,8 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    pub(super) fn new(scheduled: scheduler::Group) -> Self {
-        Self { endpoints: Vec::new(), scheduled, askers: BTreeMap::new(), held: BTreeMap::new(), inbox: None }
+    pub(super) fn new(scheduled: scheduler::Group, reports: Desk) -> Self {
+        Self { endpoints: Vec::new(), scheduled, reports, askers: BTreeMap::new(), held: BTreeMap::new(), inbox: None }
     }
 
     /// Asks an endpoint from now on, known by a key that no other has.
@@ -90,6 +93,9 @@ impl Watching {
         let Some(key) = known.or_else(free) else { return };
         let shared_fate = shared_fate(config, name).to_vec();
         let prober = Arc::clone(&asker.prober);
+        if let Some(inbox) = prober.inbox() {
+            self.reports.deliver(&config.name, name, &inbox);
+        }
         self.askers.insert(name.to_owned(), asker);
         let run = self.scheduled.watch(Watch { endpoint: key, probing: config.probing.clone(), prober, shared_fate });
         self.endpoints.retain(|one| one.name != name);
