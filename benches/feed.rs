@@ -88,7 +88,9 @@ fn written(bench: &mut Bench, folder: &Folder) -> Subject {
             }
             let start = Instant::now();
             repeat(iterations, || {
-                reader.read().map_or(0, |snapshot| snapshot.sequence() + u64::from(snapshot.permits(OrderAction::Query)))
+                reader
+                    .read()
+                    .map_or(0, |snapshot| snapshot.sequence() + u64::from(snapshot.permits(OrderAction::Query)))
             });
             let took = start.elapsed();
             stop.store(true, Ordering::Relaxed);

@@ -9,6 +9,7 @@ pub const VERSION: u8 = 1;
 
 pub(super) const WORDS: usize = SIZE / 8;
 /// The first word: what the file is, and its layout.
+#[cfg_attr(loom, allow(dead_code, reason = "only the sequence lock is checked there"))]
 pub(super) const MAGIC: [u8; 8] = [b'B', b'F', b'F', b'E', b'E', b'D', VERSION, 0];
 /// Which word the sequence is; the payload follows it.
 pub(super) const SEQUENCE: usize = 1;
@@ -81,6 +82,7 @@ impl Published {
     }
 
     /// The payload that says so at `now`, until `valid_until`, in this boot.
+    #[cfg_attr(loom, allow(dead_code, reason = "only the sequence lock is checked there"))]
     pub(super) const fn payload(
         self,
         now: u64,
@@ -222,6 +224,7 @@ impl Snapshot {
         self.payload[3]
     }
 
+    #[cfg_attr(loom, allow(dead_code, reason = "only the sequence lock is checked there"))]
     pub(super) const fn boot(&self) -> u64 {
         self.payload[4]
     }

@@ -34,4 +34,4 @@ pub use layout::{Published, SIZE, Snapshot, VERSION, WhenStale, name_hash};
 #[cfg(not(loom))]
 pub use reader::FeedReader;
 #[cfg(not(loom))]
-pub use writer::{FeedWriter, Terms};
+pub use writer::{FeedWriter, Terms, is_in_memory};

@@ -62,7 +62,7 @@ impl FeedWriter {
                 create(path, boot).and_then(|()| existing(path)).map_err(failed)?
             }
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-                return Err(FeedError::refused(path, "a symbolic link", "the feed itself"));
+                return Err(is_link(path));
             }
             found => found.map_err(failed)?,
         };
@@ -79,6 +79,26 @@ impl FeedWriter {
         let sequence = last.wrapping_add(last & 1);
         let in_memory = fstatfs(&file).is_ok_and(|found| is_memory(found.f_type as u64));
         Ok(Self { file, path: path.to_owned(), sequence, boot, in_memory })
+    }
+
+    /// Whether [`open`](Self::open) would take over what is at `path`, as far as can be seen without a change.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn look(path: impl AsRef<Path>) -> Result<(), FeedError> {
+        let path = path.as_ref();
+        let failed = |error| FeedError::file(path, error);
+        if path.is_symlink() {
+            return Err(is_link(path));
+        }
+        let file = match OpenOptions::new().read(true).custom_flags(NEVER_WAIT).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(failed)?,
+        };
+        check_file(path, &file, &[rustix::process::geteuid().as_raw()])?;
+        let mut magic = [0; 8];
+        file.read_exact_at(&mut magic, 0).map_err(failed)?;
+        check_magic(path, magic)
     }
 
     /// Whether the file is in memory (tmpfs), so that no disk can delay a write.
@@ -131,6 +151,16 @@ impl FeedWriter {
         self.sequence = sequence;
         Ok(())
     }
+}
+
+fn is_link(path: &Path) -> FeedError {
+    FeedError::refused(path, "a symbolic link", "the feed itself")
+}
+
+/// Whether files in `folder` are in memory, so that no disk can delay a write.
+#[must_use]
+pub fn is_in_memory(folder: &Path) -> bool {
+    rustix::fs::statfs(folder).is_ok_and(|found| is_memory(found.f_type as u64))
 }
 
 fn existing(path: &Path) -> io::Result<File> {

@@ -9,11 +9,16 @@
 //! <- {"ok":"reloaded: main-account: policy cooldown 60s -> 90s"}
 //! -> {"status":true}
 //! <- {"ok":[{"name":"main-account","active":"east",..}]}
+//! -> {"subscribe":true}
+//! <- {"number":1,"group":"main-account","order_flow":"OPEN east #1",..}
+//! <- ..
 //! -> {"group":"main-account","command":{"confirm-fence":{"epoch":7}}}
 //! <- {"error":"epoch 7 is not the present epoch 1: nothing was confirmed"}
 //! ```
 //!
 //! Only the user that runs the supervisor, and root, may connect: the kernel tells who is at the other end.
+
+pub mod subscribe;
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -24,7 +29,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -33,11 +38,12 @@ use super::group::task::GroupHandle;
 use super::group::{Command, GroupStatus};
 use super::journal::Peer;
 use super::running::ReloadHandle;
+use subscribe::Subscriptions;
 
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
-/// Connections at the same time; a further one waits. Far more than people and their dashboards hold open: a halt must
-/// not wait behind them.
+/// Connections at the same time, subscriptions not counted; for a further one, the one that has been silent for longest
+/// makes room. A halt must not wait behind dashboards.
 const MOST_CONNECTIONS: usize = 128;
 
 /// How long a connection may say nothing: it takes the place of another.
@@ -76,6 +82,14 @@ pub enum Request {
     Reload {
         /// Always true.
         reload: bool,
+    },
+    /// Order flow now, and every change of it, until the connection ends; see [`subscribe`].
+    Subscribe {
+        /// Always true.
+        subscribe: bool,
+        /// Of this group; of all if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
     },
 }
 
@@ -134,8 +148,8 @@ fn listen_on(path: &Path) -> io::Result<UnixListener> {
 /// Serves the socket until it is dropped.
 pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let desk = Desk { groups, reloads, subscriptions: Subscriptions::default(), crowded: Arc::default() };
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -145,17 +159,35 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: 
                 continue;
             }
         };
-        let (groups, reloads) = (Arc::clone(&groups), reloads.clone());
+        let place = match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                desk.crowded.notify_one();
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                place
+            }
+        };
+        let desk = desk.clone();
         tokio::spawn(async move {
-            if let Err(error) = talk(stream, &groups, &reloads).await {
+            if let Err(error) = talk(stream, &desk, place).await {
                 info!(%error, "control connection ended");
             }
-            drop(place);
         });
     }
 }
 
-async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle) -> io::Result<()> {
+/// What every connection needs.
+#[derive(Clone)]
+struct Desk {
+    groups: Arc<[GroupHandle]>,
+    reloads: ReloadHandle,
+    subscriptions: Subscriptions,
+    /// Wakes the connection that has been silent for longest: it makes room.
+    crowded: Arc<Notify>,
+}
+
+async fn talk(stream: UnixStream, desk: &Desk, place: OwnedSemaphorePermit) -> io::Result<()> {
+    let Desk { groups, reloads, .. } = desk;
     let peer = stream.peer_cred()?;
     let own = rustix::process::geteuid().as_raw();
     let (reader, mut writer) = stream.into_split();
@@ -163,8 +195,14 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = Vec::new();
-        let read = timeout(LONGEST_SILENCE, (&mut reader).take(LONGEST_REQUEST).read_until(b'\n', &mut line)).await;
-        let length = read.unwrap_or(Ok(0))?;
+        let mut limited = (&mut reader).take(LONGEST_REQUEST);
+        let read = timeout(LONGEST_SILENCE, limited.read_until(b'\n', &mut line));
+        let length = tokio::select! {
+            // What was asked already is answered.
+            biased;
+            read = read => read.unwrap_or(Ok(0))?,
+            () = desk.crowded.notified() => 0,
+        };
         if length == 0 {
             return Ok(());
         }
@@ -182,6 +220,13 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle
         // What is obeyed or refused is told by the group; a look at the state changes nothing.
         debug!(%caller, request = %String::from_utf8_lossy(line.trim_ascii_end()), "control");
         let answer = match serde_json::from_slice(&line) {
+            Ok(Request::Subscribe { subscribe: true, group }) => {
+                match group.map(|name| find(groups, Some(&name)).cloned()) {
+                    None => return desk.subscriptions.serve(&mut writer, groups.to_vec(), place).await,
+                    Some(Ok(group)) => return desk.subscriptions.serve(&mut writer, vec![group], place).await,
+                    Some(Err(why)) => Answer::Error(why),
+                }
+            }
             Ok(request) => obey(groups, reloads, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {}; nothing was done", why_not(&line, &error))),
         };
@@ -219,6 +264,7 @@ async fn obey(groups: &[GroupHandle], reloads: &ReloadHandle, request: Request, 
             Ok(value) => Answer::Ok(value),
             Err(error) => Answer::Error(error.to_string()),
         },
+        Request::Subscribe { .. } => Answer::Error("subscribe is false; nothing was done".to_owned()),
         Request::All { all: false, .. } => Answer::Error("all is false; nothing was done".to_owned()),
         Request::All { command, .. } => match serde_json::to_value(obey_all(groups, &command, caller).await) {
             Ok(value) => Answer::Ok(value),

@@ -132,6 +132,7 @@ impl Builder<'_> {
             self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
+        super::feed::each_has_its_own(self, file, &groups);
         groups
     }
 
@@ -159,8 +160,9 @@ impl Builder<'_> {
             "manual" => FailbackMode::Manual,
             _ => FailbackMode::Automatic,
         };
-        let group = GroupConfig {
+        let mut group = GroupConfig {
             name,
+            feed: None,
             probing,
             endpoints,
             failback,
@@ -173,6 +175,7 @@ impl Builder<'_> {
             no_evidence_alarm: alarm,
             policy,
         };
+        group.feed = super::feed::read(self, table, &group);
         // Of a group that lacks what is faulty, there is nothing sensible to say.
         if self.findings.errors() == errors {
             lint::group(self, table, &group);
@@ -257,7 +260,7 @@ impl Builder<'_> {
         Some(Probing { interval, interval_when_failing: when_failing, timeout, jitter: table.share("jitter") })
     }
 
-    fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
+    pub(super) fn positive(&mut self, table: &Table, key: &str) -> Option<Duration> {
         let duration = table.duration(key)?;
         if duration.is_zero() {
             self.error(table, key, "zero", "a duration above zero");
@@ -490,7 +493,7 @@ impl Builder<'_> {
         Some(path)
     }
 
-    fn path(&self, text: &str) -> PathBuf {
+    pub(super) fn path(&self, text: &str) -> PathBuf {
         self.folder.join(text)
     }
 

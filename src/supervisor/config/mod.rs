@@ -2,6 +2,7 @@
 
 mod build;
 mod effective;
+mod feed;
 mod findings;
 mod keys;
 mod lint;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy};
+use crate::feed::Terms;
 pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
@@ -59,6 +61,8 @@ pub struct GroupConfig {
     pub name: String,
     /// From a fault until orders flow again, at worst. Settings that cannot meet it are refused. Absent: not checked.
     pub rto: Option<Duration>,
+    /// `feed`: what gateways read. None if absent.
+    pub feed: Option<FeedConfig>,
     /// `[group.policy]`
     pub policy: Policy,
     /// `[group.probing]`
@@ -73,6 +77,16 @@ pub struct GroupConfig {
     pub max_hold: Duration,
     /// No evidence on the active path for longer than this is loud. Default: the policy's `max_health_age`.
     pub no_evidence_alarm: Duration,
+}
+
+/// `feed`, `feed_valid_for`, `feed_when_stale`
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedConfig {
+    /// The file.
+    pub path: PathBuf,
+    /// How long it holds, and what gateways do then. Default: the worst detection time of the group's paths, at least 2 s
+    /// and at most 30 s; hold.
+    pub terms: Terms,
 }
 
 /// `[group.probing]`
