@@ -73,7 +73,7 @@ impl FeedReader {
 }
 
 /// A pipe in the place of the feed must not hang whoever opens it.
-pub(super) const NEVER_WAIT: i32 = OFlags::NONBLOCK.union(OFlags::CLOEXEC).bits().cast_signed();
+pub(super) const NEVER_WAIT: i32 = OFlags::NONBLOCK.union(OFlags::CLOEXEC).bits() as i32;
 
 /// Whether only one of `owners` can have written the file, and it has the size of a feed.
 pub(super) fn check_file(path: &Path, file: &File, owners: &[u32]) -> Result<(), FeedError> {

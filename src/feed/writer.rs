@@ -164,7 +164,7 @@ pub fn is_in_memory(folder: &Path) -> bool {
 }
 
 fn existing(path: &Path) -> io::Result<File> {
-    let flags = NEVER_WAIT | OFlags::NOFOLLOW.bits().cast_signed();
+    let flags = NEVER_WAIT | OFlags::NOFOLLOW.bits() as i32;
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 

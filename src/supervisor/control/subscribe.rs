@@ -216,7 +216,7 @@ mod tests {
             let line = lines.next_line().await.unwrap().expect("the newest");
             heard.extend(numbers(line.as_bytes()));
         }
-        assert!(heard.is_sorted() && heard[0] == 1 && heard.len() < 100, "{heard:?}");
+        assert!(heard.is_sorted() && heard.len() < 100, "{heard:?}");
         drop((sender, messages));
         assert_eq!(lines.next_line().await.unwrap().as_deref(), Some(r#"{"group":"main","ended":true}"#));
         assert!(lines.next_line().await.unwrap().is_none());

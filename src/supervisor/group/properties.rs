@@ -650,6 +650,8 @@ impl World {
         );
         self.core = Core::new(self.config.clone(), engine.clone(), memory, self.now());
         prop_assert!(engine.epoch() >= self.epoch, "a published epoch was lost in a crash");
+        // What is on disk is what a run begins with, and publishes first.
+        self.epoch = engine.epoch();
         self.running = None;
         self.journal_failed = false;
         self.published = match engine.order_flow() {
