@@ -12,9 +12,9 @@ use thiserror::Error as ThisError;
 use tracing::{debug, error, info, trace, warn};
 
 use crate::engine::{
-    ConfigurationError, Endpoint, EndpointId, EndpointState, EndpointUpdate, Engine, EngineError, FailoverDecision,
-    FailoverOutcome, FenceStatus, HaltOrder, Health, HealthChange, Heard, OrderAction, OrderFlow, Policy, ProbeResult,
-    RestartKind, RestoreError, Snapshot, Timestamp,
+    BarCause, ConfigurationError, Endpoint, EndpointId, EndpointState, EndpointUpdate, Engine, EngineError,
+    FailoverDecision, FailoverOutcome, FenceStatus, HaltOrder, Health, HealthChange, Heard, OrderAction, OrderFlow,
+    Policy, ProbeResult, RestartKind, RestoreError, Snapshot, Timestamp,
 };
 use crate::path::{self, ActivePath, Path, PathPublisher, PathReader};
 
@@ -393,6 +393,15 @@ impl<P: Probe, C: Clock> Manager<P, C> {
     pub fn set_maintenance(&self, name: &str, on: bool) -> Result<(), EngineError> {
         let input = if on { "maintenance on" } else { "maintenance off" };
         self.order(input, About::endpoint(name), |engine, _| engine.set_maintenance(name, on))
+    }
+
+    /// [`Engine::set_bar`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_bar(&self, name: &str, cause: BarCause, on: bool) -> Result<(), EngineError> {
+        let input = if on { "bar" } else { "bar lifted" };
+        self.order(input, About::endpoint(name), |engine, _| engine.set_bar(name, cause, on))
     }
 
     /// [`Engine::validate_configuration`].

@@ -155,6 +155,25 @@ fn an_evaluation_that_finds_nowhere_to_go_allocates_nothing() {
 }
 
 #[test]
+fn barring_every_target_and_lifting_the_bars_allocates_nothing() {
+    for size in SIZES {
+        let (mut engine, ids) = healthy(size);
+        let names: Vec<_> = engine.endpoints().map(|(_, endpoint)| endpoint.name.clone()).collect();
+        fail(&mut engine, ids[0]);
+        let count = allocations(|| {
+            for name in &names {
+                engine.set_bar(name, BarCause::Depth, true).unwrap();
+            }
+            let decision = engine.evaluate_failover(NOW, FenceStatus::Unconfirmed).unwrap();
+            assert_eq!(decision.reason, Reason::OnlyBarredTargets);
+            engine.set_bar(&names[1], BarCause::Depth, false).unwrap();
+        });
+        assert_eq!(count, 0, "with {size} endpoints");
+        assert_eq!(engine.eligible_targets(NOW).collect::<Vec<_>>(), [ids[1]]);
+    }
+}
+
+#[test]
 fn a_gated_failback_allocates_nothing() {
     for size in SIZES {
         let (mut engine, ids) = healthy(size);

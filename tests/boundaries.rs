@@ -239,6 +239,7 @@ fn a_switchover_takes_a_target_of_exactly_the_greatest_age_and_none_one_nanoseco
         state: EndpointState::Healthy,
         fresh: false,
         maintenance: false,
+        bars: Bars::NONE,
     };
     assert_eq!(desk.engine.switchover(at(SECOND + HEALTH + NS), "west", NO_FENCE), Err(stale));
     assert_eq!(name(desk.engine.switchover(at(SECOND + HEALTH), "west", NO_FENCE).unwrap()), "SWITCHED");
@@ -283,7 +284,8 @@ fn a_spent_path_is_rearmed_at_exactly_the_greatest_age_and_not_one_nanosecond_la
     let mut desk = Desk::new(quick());
     desk.ok(SECOND, desk.east);
     assert_eq!(desk.engine.fence_started(1), Ok(SWITCHING));
-    let refused = Err(EngineError::NotRearmable { spent: true, state: EndpointState::Healthy, fresh: false });
+    let (state, bars) = (EndpointState::Healthy, Bars::NONE);
+    let refused = Err(EngineError::NotRearmable { spent: true, state, fresh: false, bars });
     assert_eq!(desk.engine.rearm(at(SECOND + HEALTH + NS)), refused);
     let nowhere = desk.engine.assess_failover(at(SECOND + HEALTH + NS), NO_FENCE).unwrap();
     assert_eq!(name(nowhere), "NO_TARGET_AVAILABLE");

@@ -55,6 +55,8 @@ struct World {
     /// Besides the initial state, the search starts from the state that each of these leads to.
     prologues: Vec<Vec<Step>>,
     depth: u32,
+    /// Whether endpoints are barred by inputs of the search.
+    bars: bool,
 }
 
 /// Nanoseconds of cooldown, max_health_age and failback_window.
@@ -95,6 +97,7 @@ fn world(endpoints: usize, thresholds: (u32, u32), spans: Spans, depth: Depth) -
             (Depth::Steps(_), Ok(text)) => text.parse().expect("BROKER_FAILOVER_DEPTH: a number of steps"),
             (Depth::Steps(steps), Err(_)) => steps,
         },
+        bars: false,
     }
 }
 
@@ -147,6 +150,12 @@ impl World {
         steps.extend((0..failback_success_threshold).map(|_| Step::Probe(0, true)));
         steps.extend([Step::Wait(nanos(cooldown)), Step::Probe(0, true), Step::Failback(Claim::Present)]);
         self.prologues.push(steps);
+        self
+    }
+
+    fn barring(mut self) -> Self {
+        self.bars = true;
+        self.name.push_str(", bars");
         self
     }
 
@@ -210,6 +219,7 @@ impl World {
         );
         steps.extend([Step::Rearm, Step::HaltOperator, Step::HaltCaller, Step::Resume]);
         steps.extend(each().flat_map(|i| [Step::Maintenance(i, true), Step::Maintenance(i, false)]));
+        steps.extend(each().filter(|_| self.bars).flat_map(|i| [Step::Bar(i, true), Step::Bar(i, false)]));
         steps.extend(each().map(Step::Move));
         steps.extend(waits.into_iter().filter(|wait| *wait > 0).map(Step::Wait));
         steps.extend([Step::Restart(RestartKind::Gateway), Step::Restart(RestartKind::Monitor)]);
@@ -254,6 +264,8 @@ enum Step {
     HaltCaller,
     Resume,
     Maintenance(usize, bool),
+    /// For one cause: what follows does not depend on which, or how many.
+    Bar(usize, bool),
     /// Another address: what was known of the health is void.
     Move(usize),
     Wait(u64),
@@ -528,6 +540,7 @@ impl World {
                 Answer::Flow(engine.order_flow())
             }
             Step::Register(place) => Answer::of(engine.register(self.endpoints[place].clone()), |_| Answer::Done),
+            Step::Bar(place, on) => Answer::of(engine.set_bar(name(place), BarCause::Depth, on), |()| Answer::Done),
             Step::Strangers => Answer::of(engine.set_maintenance("stranger", true), |()| Answer::Done),
             Step::ChangeRole => {
                 let update = EndpointUpdate { primary: Some(false), ..EndpointUpdate::default() };
@@ -596,6 +609,7 @@ struct End {
     successes: u32,
     age: Option<u64>,
     maintenance: bool,
+    barred: bool,
 }
 
 /// Endpoints by their place in [`World::endpoints`].
@@ -609,6 +623,13 @@ struct Sight {
     ends: [Option<End>; MOST],
     switch_age: Option<u64>,
     failbacks: [Option<u64>; 2],
+}
+
+impl End {
+    /// Neither in maintenance nor barred.
+    fn is_admitted(&self) -> bool {
+        !self.maintenance && !self.barred
+    }
 }
 
 impl World {
@@ -651,6 +672,7 @@ impl World {
                 successes: health.consecutive_successes(),
                 age: health.age(now),
                 maintenance: engine.in_maintenance(id),
+                barred: !engine.bars(id).is_empty(),
             });
         }
         for (slot, age) in sight.failbacks.iter_mut().zip(engine.failback_ages(now)) {
@@ -680,7 +702,7 @@ impl World {
     }
 
     fn is_eligible(&self, sight: &Sight, place: usize) -> bool {
-        Some(place) != sight.active && self.end(sight, place).is_some_and(|end| self.is_live(&end) && !end.maintenance)
+        Some(place) != sight.active && self.end(sight, place).is_some_and(|end| self.is_live(&end) && end.is_admitted())
     }
 
     fn best_target(&self, sight: &Sight) -> Option<usize> {
@@ -709,6 +731,7 @@ impl Sight {
         push(self.flow as u64);
         push(self.active.map_or(0, |place| 1 + place as u64));
         push(u64::from(self.spent) << 1 | u64::from(self.placed));
+        push(self.ends.iter().fold(0, |bits, end| bits << 1 | u64::from(end.is_some_and(|end| end.barred))));
         let longest = settings.cooldown_max.unwrap_or(settings.cooldown);
         push(clipped(self.switch_age.filter(|age| *age < nanos(longest)), u64::MAX - 1));
         for age in self.failbacks {
@@ -804,7 +827,7 @@ fn health_is_its_counters(world: &World, State { engine, trails, .. }: &State) -
     })
 }
 
-/// Eligible targets are those that are not active, HEALTHY, fresh and out of maintenance, by priority, then name.
+/// Eligible targets are those that are not active, HEALTHY, fresh, out of maintenance and not barred, by priority, then name.
 fn targets_are_eligible(world: &World, State { engine, now, sight, .. }: &State) -> bool {
     let mut targets: Vec<_> = (0..world.endpoints.len()).filter(|place| world.is_eligible(sight, *place)).collect();
     targets.sort_by_key(|place| (world.endpoints[*place].priority, &world.endpoints[*place].name));
@@ -838,13 +861,14 @@ fn snapshot_is_lossless(_: &World, State { engine, now, .. }: &State) -> bool {
     restored.is_ok_and(|restored| restored.snapshot(later) == snapshot)
 }
 
-/// One path that answers is a way out to OPEN, unless it is barred by its maintenance; an ordered halt needs `resume`
+/// One path that answers is a way out to OPEN, unless it is in maintenance or barred; an ordered halt needs `resume`
 /// besides, and nothing else needs an operator.
 fn every_live_path_leads_out(world: &World, state: &State) -> bool {
     let Some(active) = state.sight.active else { return true };
     let alive = |place: usize| {
         let end = world.end(&state.sight, place);
-        place == active || end.is_some_and(|end| !end.maintenance)
+        // Maintenance never hinders the path that is active; a bar forbids it a new epoch.
+        end.is_some_and(|end| if place == active { !(end.barred && state.sight.spent) } else { end.is_admitted() })
     };
     (0..world.endpoints.len()).filter(|place| alive(*place)).all(|alive| leads_out(world, state.clone(), alive))
 }
@@ -993,8 +1017,8 @@ fn halt_is_no_target(taken: &Taken) -> bool {
     })
 }
 
-/// Flow moves only to an endpoint that was HEALTHY, fresh and out of maintenance; a re-arm only renews a spent epoch
-/// of a path that answers.
+/// Flow moves only to an endpoint that was HEALTHY, fresh, out of maintenance and not barred; a re-arm only renews a
+/// spent epoch of a path that answers and is not barred.
 fn switch_is_evidenced(taken: &Taken) -> bool {
     let (world, before) = (taken.world, &taken.before.sight);
     taken.switch().is_none_or(|event| {
@@ -1005,7 +1029,7 @@ fn switch_is_evidenced(taken: &Taken) -> bool {
                 SwitchKind::Rearm => {
                     event.from == event.to
                         && before.spent
-                        && world.active_end(before).is_some_and(|end| world.is_live(&end))
+                        && world.active_end(before).is_some_and(|end| world.is_live(&end) && !end.barred)
                 }
                 _ => world.is_eligible(before, target),
             }
@@ -1063,7 +1087,7 @@ fn failover_as_stated(taken: &Taken) -> bool {
             return Some(unless_fence(taken, claim, target, SwitchKind::Failover));
         }
         let stable = end.successes >= world.settings.failback_success_threshold;
-        if before.spent && world.is_live(&end) && stable {
+        if before.spent && world.is_live(&end) && stable && !end.barred {
             return Some(Verdict::Switched(SwitchKind::Rearm, place));
         }
         Some(Verdict::Stays("NO_TARGET_AVAILABLE"))
@@ -1082,7 +1106,7 @@ fn failback_as_stated(taken: &Taken) -> bool {
         let failbacks = before.failbacks.iter().flatten().filter(within).count();
         let doubled = |cooldown: u64| settings.cooldown_max.map_or(cooldown, |most| nanos(most).min(2 * cooldown));
         let cooldown = (0..failbacks).fold(nanos(settings.cooldown), |cooldown, _| doubled(cooldown));
-        let can = before.active != Some(0) && world.is_live(&primary) && !primary.maintenance;
+        let can = before.active != Some(0) && world.is_live(&primary) && primary.is_admitted();
         Some(if !can || before.placed {
             Verdict::Stays("NO_ACTION")
         } else if before.switch_age.is_some_and(|age| age < cooldown) {
@@ -1123,7 +1147,9 @@ fn rearm_as_stated(taken: &Taken) -> bool {
         return true;
     }
     let stated = match (before.active, world.active_end(before)) {
-        (Some(place), Some(end)) if before.spent && world.is_live(&end) => Verdict::Switched(SwitchKind::Rearm, place),
+        (Some(place), Some(end)) if before.spent && world.is_live(&end) && !end.barred => {
+            Verdict::Switched(SwitchKind::Rearm, place)
+        }
         (Some(_), _) => Verdict::Refused("NOT_REARMABLE"),
         (None, _) => Verdict::Refused("NO_ACTIVE_ENDPOINT"),
     };
@@ -1292,7 +1318,7 @@ fn ages_grow_by_waiting(taken: &Taken) -> bool {
     !taken.changed && taken.after.sight == stated
 }
 
-/// Each input changes what it is for: health by probes, a new address and restarts, maintenance by `set_maintenance`,
+/// Each input changes what it is for: health by probes, a new address and restarts, maintenance and bars by their orders,
 /// active and placement by switches, gates by the switches that they count.
 fn every_input_has_its_place(taken: &Taken) -> bool {
     let (before, after) = (&taken.before.sight, &taken.after.sight);
@@ -1307,8 +1333,12 @@ fn every_input_has_its_place(taken: &Taken) -> bool {
         Step::Maintenance(place, on) => {
             stated.ends[place] = stated.ends[place].map(|end| End { maintenance: on, ..end });
         }
+        Step::Bar(place, on) => {
+            stated.ends[place] = stated.ends[place].map(|end| End { barred: on, ..end });
+        }
         Step::Register(place) => {
-            let new = End { state: EndpointState::Unknown, failures: 0, successes: 0, age: None, maintenance: false };
+            let (state, failures, successes) = (EndpointState::Unknown, 0, 0);
+            let new = End { state, failures, successes, age: None, maintenance: false, barred: false };
             stated.ends[place] = Some(new);
             stated.active = if place == 0 { Some(0) } else { stated.active };
         }
@@ -1784,8 +1814,8 @@ fn shape(world: &World, state: &State, step: Step) -> (String, u128) {
 // Tests
 
 /// The same for any number of endpoints; `depths`: of the worlds of this list, in order.
-fn worlds(endpoints: usize, depths: [Depth; 7]) -> [World; 7] {
-    let [shortest, distinct, latched, latched_open, unfenced, budget, registration] = depths;
+fn worlds(endpoints: usize, depths: [Depth; 8]) -> [World; 8] {
+    let [shortest, distinct, latched, latched_open, unfenced, budget, registration, barred] = depths;
     let operator = |settings: &mut PolicySettings| settings.resume_after_halt = ResumeAfterHalt::Operator;
     [
         world(endpoints, (1, 1), (1, 1, 1), shortest).starting_afar(),
@@ -1805,17 +1835,18 @@ fn worlds(endpoints: usize, depths: [Depth; 7]) -> [World; 7] {
             .with(|settings| settings.max_failbacks_per_window = 2)
             .starting_afar(),
         world(endpoints, (1, 1), (1, 1, 1), registration).unregistered(),
+        world(endpoints, (1, 1), (0, 1, 1), barred).barring().starting_afar(),
     ]
 }
 
 #[test]
 fn every_invariant_holds_in_every_reachable_state_of_two_endpoints() {
-    explore(&worlds(2, [ToTheEnd, Steps(5), Steps(4), Steps(6), Steps(4), Steps(4), Steps(7)]));
+    explore(&worlds(2, [ToTheEnd, Steps(5), Steps(4), Steps(6), Steps(4), Steps(4), Steps(7), Steps(5)]));
 }
 
 #[test]
 fn every_invariant_holds_in_every_reachable_state_of_three_endpoints() {
-    explore(&worlds(3, [Steps(4), Steps(4), Steps(4), Steps(5), Steps(3), Steps(3), Steps(6)]));
+    explore(&worlds(3, [Steps(4), Steps(4), Steps(4), Steps(5), Steps(3), Steps(3), Steps(6), Steps(3)]));
 }
 
 /// Triggers that wait for more than failures in a row. What they share with the worlds above is shown there, so that
@@ -1862,7 +1893,7 @@ fn what_the_key_leaves_out_changes_no_answer_of_patient_worlds() {
 
 #[test]
 fn what_the_key_leaves_out_changes_no_answer() {
-    let [_, world, ..] = worlds(2, [ToTheEnd, Steps(5), Steps(0), Steps(0), Steps(0), Steps(0), Steps(0)]);
+    let [_, world, ..] = worlds(2, [ToTheEnd, Steps(5), Steps(0), Steps(0), Steps(0), Steps(0), Steps(0), Steps(0)]);
     show_that_the_key_is_enough(&world);
 }
 

@@ -129,7 +129,8 @@ fn nothing_is_switched_without_its_fence(trial: &Trial) -> Result<(), String> {
     Ok(())
 }
 
-/// INV-04. What is switched to was HEALTHY, fresh and not in maintenance; a REARM's own path was HEALTHY and fresh.
+/// INV-04. What is switched to was HEALTHY, fresh, not barred and not in maintenance; a REARM's own path was HEALTHY,
+/// fresh and not barred.
 fn only_a_proven_path_is_switched_to(trial: &Trial) -> Result<(), String> {
     for (moment, event) in trial.switches() {
         let rearm = event.str("kind") == Some("REARM");
@@ -137,6 +138,7 @@ fn only_a_proven_path_is_switched_to(trial: &Trial) -> Result<(), String> {
         let proven = to.is_some_and(|to| {
             to.str("state") == Some("HEALTHY")
                 && to.bool("fresh") == Some(true)
+                && to.get("bars").is_none()
                 && (rearm || to.bool("maintenance") == Some(false))
         });
         ensure!(proven, "not proven: {moment}");
@@ -383,13 +385,13 @@ fn order_flow_moves_only_along_its_table(trial: &Trial) -> Result<(), String> {
     Ok(())
 }
 
-/// INV-18. A probe, an update, a maintenance order and a registration change their own endpoint and what follows from
+/// INV-18. A probe, an update, a maintenance order, a bar and a registration change their own endpoint and what follows from
 /// it; a jump of the wall clock and the start-up gate change nothing.
 fn an_input_about_one_endpoint_changes_no_other(trial: &Trial) -> Result<(), String> {
     for moment in trial.moments() {
         let (before, after) = (moment.before, moment.after);
         let own = match verb(moment.input) {
-            verb @ ("probe" | "maintenance") => moment.input.str(verb),
+            verb @ ("probe" | "maintenance" | "bar") => moment.input.str(verb),
             verb @ ("update" | "register") => moment.output.str(verb),
             "wall_step" | "validate" | "status" => None,
             _ => continue,
@@ -407,8 +409,8 @@ fn an_input_about_one_endpoint_changes_no_other(trial: &Trial) -> Result<(), Str
     Ok(())
 }
 
-/// INV-19. The eligible targets are the other endpoints that are HEALTHY, fresh and not in maintenance, by priority,
-/// then by name; a failover goes to the first of them, or asks for the fence that would let it.
+/// INV-19. The eligible targets are the other endpoints that are HEALTHY, fresh, not in maintenance and not barred, by
+/// priority, then by name; a failover goes to the first of them, or asks for the fence that would let it.
 fn a_failover_takes_the_best_eligible_target(trial: &Trial) -> Result<(), String> {
     for moment in trial.moments() {
         let before = moment.before;
@@ -678,6 +680,7 @@ fn eligible(status: &Json) -> Vec<&str> {
         .iter()
         .filter(|it| it.str("name") != status.str("active") && it.str("state") == Some("HEALTHY"))
         .filter(|it| it.bool("fresh") == Some(true) && it.bool("maintenance") == Some(false))
+        .filter(|it| it.get("bars").is_none())
         .filter_map(|it| Some((it.u64("priority"), it.str("name")?)))
         .collect();
     targets.sort_unstable();

@@ -284,7 +284,7 @@ const INPUTS: &[Input] = &[
     Input { name: "any question with a stale confirmation", prepare: nothing, apply: World::with_stale_confirmations },
     Input { name: "any assessment", prepare: |w| w.evidence(&[(LINE, "+")]), apply: World::assessments },
     Input {
-        name: "register, update, maintenance, validate, tick, due",
+        name: "register, update, maintenance, bar, validate, tick, due",
         prepare: nothing,
         apply: |w| {
             let update =
@@ -298,6 +298,9 @@ const INPUTS: &[Input] = &[
                 Answer::done(w.engine.set_maintenance("line", true)),
                 Answer::done(w.engine.set_maintenance("west", true)),
                 Answer::done(w.engine.set_maintenance("east", true)),
+                Answer::done(w.engine.set_bar("line", BarCause::Depth, true)),
+                Answer::done(w.engine.set_bar("west", BarCause::AccountMismatch, true)),
+                Answer::done(w.engine.set_bar("west", BarCause::AccountMismatch, false)),
                 Answer::done(w.engine.due(w.now, WEST, Duration::from_secs(1))),
                 Answer::done(Ok::<_, EngineError>(w.engine.tick(w.now))),
             ]
@@ -562,12 +565,13 @@ fn without_active(engine: &mut Engine, backup: EndpointId, row: &str) -> Option<
             Err(error) => Answer::Refused(error.code()),
             Ok(()) => Answer::done(Ok(())),
         }],
-        "register, update, maintenance of a backup" => {
+        "register, update, maintenance, bar of a backup" => {
             let update = EndpointUpdate { url: Some("elsewhere".into()), ..EndpointUpdate::default() };
             vec![
                 Answer::done(engine.register(Endpoint::backup("line", "r", "l", 20))),
                 Answer::done(engine.update_endpoint("west", update)),
                 Answer::done(engine.set_maintenance("west", true)),
+                Answer::done(engine.set_bar("west", BarCause::SharedFate, true)),
             ]
         }
         "register of the primary" => vec![Answer::done(engine.register(Endpoint::primary("east", "r", "e")))],
@@ -885,9 +889,17 @@ fn errors_come_in_their_order_and_change_nothing() {
     }
     assert_eq!(told, error_codes(), "the codes of the table, and those of the engine");
     let inputs: BTreeSet<_> = table.names();
-    for input in
-        ["register", "update", "validate", "probe", "due", "maintenance", "evaluate failover", "evaluate failback"]
-    {
+    for input in [
+        "register",
+        "update",
+        "validate",
+        "probe",
+        "due",
+        "maintenance",
+        "bar",
+        "evaluate failover",
+        "evaluate failback",
+    ] {
         assert!(inputs.contains(input), "{input}");
     }
 }
@@ -965,6 +977,7 @@ fn provoke(input: &str, faults: &[&str]) -> &'static str {
         "probe" => Answer::done(engine.record_probe(now, EndpointId::from_index(9), ProbeResult::Success)),
         "due" => Answer::done(engine.due(now, EndpointId::from_index(9), Duration::from_secs(1))),
         "maintenance" => Answer::done(engine.set_maintenance("nowhere", true)),
+        "bar" => Answer::done(engine.set_bar("nowhere", BarCause::Depth, true)),
         "evaluate failover" => Answer::decision(engine.evaluate_failover(now, fence)),
         "evaluate failback" => {
             // The cooldown of a switch that lies further back than it is known.

@@ -134,6 +134,8 @@ pub enum Reason {
     FenceNotConfirmed,
     /// NO_TARGET_AVAILABLE: no other endpoint is HEALTHY, fresh and out of maintenance.
     NoEligibleTarget,
+    /// NO_TARGET_AVAILABLE: another endpoint is HEALTHY, fresh and out of maintenance, and each such one is barred.
+    OnlyBarredTargets,
     /// NO_ACTION: flow is where it belongs.
     ActiveIsPrimary,
     /// NO_ACTION: the primary is not HEALTHY.
@@ -142,6 +144,8 @@ pub enum Reason {
     PrimaryNotFresh,
     /// NO_ACTION: the primary is in maintenance.
     PrimaryInMaintenance,
+    /// NO_ACTION: the primary is barred.
+    PrimaryBarred,
     /// NO_ACTION: an operator placed flow here.
     OperatorPlaced,
     /// COOLDOWN_ACTIVE.
@@ -160,7 +164,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their declaration.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::ActiveHealthy,
         Self::ActiveDegraded,
         Self::ActiveUnknown,
@@ -169,10 +173,12 @@ impl Reason {
         Self::ActiveProven,
         Self::FenceNotConfirmed,
         Self::NoEligibleTarget,
+        Self::OnlyBarredTargets,
         Self::ActiveIsPrimary,
         Self::PrimaryNotHealthy,
         Self::PrimaryNotFresh,
         Self::PrimaryInMaintenance,
+        Self::PrimaryBarred,
         Self::OperatorPlaced,
         Self::CooldownNotElapsed,
         Self::PrimaryNotStable,
@@ -202,10 +208,15 @@ impl Reason {
             Self::NoEligibleTarget => {
                 ("NO_ELIGIBLE_TARGET", "no other endpoint is HEALTHY, freshly probed and out of maintenance")
             }
+            Self::OnlyBarredTargets => (
+                "ONLY_BARRED_TARGETS",
+                "every other endpoint that is HEALTHY and freshly probed is barred: see its bars",
+            ),
             Self::ActiveIsPrimary => ("ACTIVE_IS_PRIMARY", "the primary is active already"),
             Self::PrimaryNotHealthy => ("PRIMARY_NOT_HEALTHY", "the primary is not HEALTHY"),
             Self::PrimaryNotFresh => ("PRIMARY_NOT_FRESH", "the last probe of the primary is too old"),
             Self::PrimaryInMaintenance => ("PRIMARY_IN_MAINTENANCE", "the primary is in maintenance"),
+            Self::PrimaryBarred => ("PRIMARY_BARRED", "the primary is barred: see its bars"),
             Self::OperatorPlaced => ("OPERATOR_PLACED", "an operator placed flow here; only an operator takes it back"),
             Self::CooldownNotElapsed => ("COOLDOWN_NOT_ELAPSED", "the last switch is too recent for a failback"),
             Self::PrimaryNotStable => ("PRIMARY_NOT_STABLE", "the primary has not succeeded often enough in a row"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::bar::Bars;
 use super::endpoint::EndpointId;
 use super::fence::Epoch;
 use super::health::EndpointState;
@@ -152,10 +153,10 @@ pub enum EngineError {
     /// There is no halt that `resume` could lift.
     #[error("there is no halt that resume lifts; nothing was changed")]
     NotHalted,
-    /// The active path cannot be given a new epoch: its epoch is not spent, or it is not HEALTHY and fresh.
+    /// The active path cannot be given a new epoch: its epoch is not spent, or it is not HEALTHY, fresh and free of bars.
     #[error(
-        "the active path cannot be re-armed (epoch spent: {spent}, state {state}, fresh: {fresh}); expected spent, \
-         HEALTHY and fresh; nothing was changed"
+        "the active path cannot be re-armed (epoch spent: {spent}, state {state}, fresh: {fresh}, barred: {bars}); expected \
+         spent, HEALTHY, fresh and not barred; nothing was changed"
     )]
     NotRearmable {
         /// Whether the epoch is spent.
@@ -164,11 +165,13 @@ pub enum EngineError {
         state: EndpointState,
         /// Whether its last result is young enough.
         fresh: bool,
+        /// Why it is barred.
+        bars: Bars,
     },
     /// The wanted target is not an eligible one.
     #[error(
-        "{target:?} is not an eligible target (state {state}, fresh: {fresh}, in maintenance: {maintenance}); expected \
-         HEALTHY, fresh and not in maintenance; nothing was changed"
+        "{target:?} is not an eligible target (state {state}, fresh: {fresh}, in maintenance: {maintenance}, \
+         barred: {bars}); expected HEALTHY, fresh, not in maintenance and not barred; nothing was changed"
     )]
     TargetNotEligible {
         /// The target.
@@ -179,6 +182,8 @@ pub enum EngineError {
         fresh: bool,
         /// Whether it is in maintenance.
         maintenance: bool,
+        /// Why it is barred.
+        bars: Bars,
     },
     /// The wanted target carries the flow already.
     #[error("{target:?} is the active endpoint already; nothing was changed")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::Engine;
+use super::bar::BarCause;
 use super::decision::FailoverDecision;
 use super::endpoint::{Endpoint, EndpointUpdate};
 use super::error::{ConfigurationError, EngineError};
@@ -87,6 +88,15 @@ pub enum Input {
         /// Into maintenance, or out of it.
         on: bool,
     },
+    /// [`Engine::set_bar`]
+    Bar {
+        /// The endpoint.
+        endpoint: String,
+        /// Why it is no target, however green.
+        cause: BarCause,
+        /// Barred, or no longer barred for this cause.
+        on: bool,
+    },
     /// [`Engine::halt`]
     Halt(HaltOrder),
     /// [`Engine::resume`]
@@ -165,6 +175,7 @@ impl Engine {
             Input::Update { name, update } => self.update_endpoint(&name, update).map(|()| Output::Done)?,
             Input::Validate => self.validate_configuration().map(|()| Output::Done)?,
             Input::Maintenance { endpoint, on } => self.set_maintenance(&endpoint, on).map(|()| Output::Done)?,
+            Input::Bar { endpoint, cause, on } => self.set_bar(&endpoint, cause, on).map(|()| Output::Done)?,
             Input::Halt(order) => Output::Flow(self.halt(order)),
             Input::Resume => Output::Flow(self.resume()?),
         })

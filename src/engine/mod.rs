@@ -9,6 +9,8 @@
 //! it, and [`order_flow`](Engine::order_flow) says what the order path may do. Each evaluation is an `assess_*`
 //! (which only reads) followed by a commit, so that what a drill prints is what the evaluation would do.
 
+mod assess;
+mod bar;
 mod decision;
 mod endpoint;
 mod error;
@@ -25,6 +27,7 @@ mod targets;
 mod time;
 mod trigger;
 
+pub use bar::{BarCause, Bars};
 pub use decision::{FailoverDecision, FailoverOutcome, Note, Notes, Reason, SwitchEvent, SwitchKind};
 pub use endpoint::{DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointId, EndpointUpdate};
 pub use error::{ConfigurationError, EngineError, Field, PolicyError, RestoreError};
@@ -70,6 +73,7 @@ struct Standing {
     /// Failures in a row that are DOWN, where nothing else is to be looked at. `None`: ask its [`Patience`].
     plain: Option<NonZeroU32>,
     maintenance: bool,
+    bars: Bars,
 }
 
 /// The failover engine for one broker account. See the [module](self).
@@ -150,7 +154,7 @@ impl Engine {
         let (primary, trigger) = (endpoint.primary, endpoint.trigger);
         let id = self.roster.register(endpoint)?;
         let patience = Patience::new(&self.policy, trigger);
-        self.standings.push(Standing::new(&patience, false).observed(self.observer.is_some()));
+        self.standings.push(Standing::new(&patience, false, Bars::NONE).observed(self.observer.is_some()));
         self.patiences.push(patience);
         self.rebuild_targets();
         if primary {
@@ -177,7 +181,8 @@ impl Engine {
         if let Some((standing, patience)) = known {
             if moved {
                 *patience = Patience::new(&self.policy, trigger);
-                *standing = Standing::new(patience, standing.maintenance).observed(self.observer.is_some());
+                let Standing { maintenance, bars, .. } = *standing;
+                *standing = Standing::new(patience, maintenance, bars).observed(self.observer.is_some());
             } else if patience.replace(&self.policy, trigger) {
                 // There may be failures in a row from before.
                 standing.plain = None;
@@ -229,12 +234,12 @@ impl Standing {
     }
 
     /// Nothing is known yet.
-    fn new(patience: &Patience, maintenance: bool) -> Self {
-        Self { health: Health::default(), plain: patience.plain(), maintenance }
+    fn new(patience: &Patience, maintenance: bool, bars: Bars) -> Self {
+        Self { health: Health::default(), plain: patience.plain(), maintenance, bars }
     }
 
     fn is_candidate(&self) -> bool {
-        self.health.state() == EndpointState::Healthy && !self.maintenance
+        self.health.state() == EndpointState::Healthy && !self.maintenance && self.bars.is_empty()
     }
 }
 
@@ -363,13 +368,14 @@ impl Engine {
     /// path that works.
     ///
     /// # Errors
-    /// NO_ACTIVE_ENDPOINT; NOT_REARMABLE unless the epoch is spent and the active endpoint HEALTHY and fresh; then
-    /// EPOCHS_EXHAUSTED.
+    /// NO_ACTIVE_ENDPOINT; NOT_REARMABLE unless the epoch is spent and the active endpoint HEALTHY, fresh and not
+    /// barred; then EPOCHS_EXHAUSTED.
     pub fn rearm(&mut self, now: Timestamp) -> Result<FailoverDecision, EngineError> {
         let Some(view) = self.look(now) else { return Err(EngineError::NoActiveEndpoint) };
-        let View { active, fresh, .. } = view;
-        if !(active.spent && view.is_live()) {
-            return Err(EngineError::NotRearmable { spent: active.spent, state: view.health.state(), fresh });
+        let (active, fresh) = (view.active, view.fresh);
+        let bars = self.bars(active.id);
+        if !(active.spent && view.is_live() && bars.is_empty()) {
+            return Err(EngineError::NotRearmable { spent: active.spent, state: view.health.state(), fresh, bars });
         }
         let decision = self.switched(&view, SwitchKind::Rearm, active.id, Reason::OperatorRearm)?;
         self.commit(now, &decision);
@@ -438,6 +444,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Bars an endpoint as a target for `cause`, or takes that bar back; other causes stay. Nothing moves for it: on the
+    /// active endpoint it bars return, and a new epoch by REARM.
+    ///
+    /// # Errors
+    /// UNKNOWN_ENDPOINT.
+    pub fn set_bar(&mut self, name: &str, cause: BarCause, on: bool) -> Result<(), EngineError> {
+        let id = self.id(name)?;
+        if let Some(standing) = self.standings.get_mut(id.index()) {
+            standing.bars = standing.bars.with(cause, on);
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
+        Ok(())
+    }
+
     /// Halts trading until [`resume`](Self::resume); in a halt already, replaces its code and text.
     pub fn halt(&mut self, order: HaltOrder) -> OrderFlow {
         self.flow = Flow::halted(&order);
@@ -499,226 +519,6 @@ impl Engine {
         self.history.push(event, settings.history_limit);
         self.last_switch = Some(Since::now(now));
         self.active = Some(Active { id: event.to, epoch: event.epoch, spent: false, operator_placed });
-    }
-}
-
-/// What an evaluation looks at, gathered once.
-struct View<'a> {
-    now: Timestamp,
-    active: Active,
-    health: &'a Health,
-    /// Whether `health` was probed recently enough.
-    fresh: bool,
-    /// Whether the active path is confirmed to be fenced in its present epoch.
-    confirmed: bool,
-}
-
-impl View<'_> {
-    /// The active path is lost: DOWN, or its epoch spent.
-    #[inline]
-    fn is_lost(&self) -> bool {
-        self.health.state() == EndpointState::Down || self.active.spent
-    }
-
-    /// HEALTHY and fresh.
-    #[inline]
-    fn is_live(&self) -> bool {
-        self.fresh && self.health.state() == EndpointState::Healthy
-    }
-
-    /// HEALTHY, fresh and unspent: the active path can be presumed able to trade.
-    #[inline]
-    fn is_proven(&self) -> bool {
-        self.is_live() && !self.active.spent
-    }
-}
-
-/// Assessments: the answer that the evaluation would give, and nothing changes. Dry runs, pauses, drills and shadow
-/// policies use only these.
-impl Engine {
-    /// What [`evaluate_failover`](Self::evaluate_failover) would answer.
-    ///
-    /// # Errors
-    /// As for [`evaluate_failover`](Self::evaluate_failover).
-    #[inline]
-    pub fn assess_failover(&self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
-        let view = self.view(now, fence)?;
-        if view.is_lost() { self.assess_loss(&view) } else { Ok(self.assess_no_loss(&view)) }
-    }
-
-    #[inline]
-    fn assess_no_loss(&self, view: &View<'_>) -> FailoverDecision {
-        let flow = self.flow.after_no_action(view.is_proven(), self.latches_no_target());
-        let reason = match view.health.state() {
-            EndpointState::Healthy => Reason::ActiveHealthy,
-            EndpointState::Degraded => Reason::ActiveDegraded,
-            EndpointState::Unknown | EndpointState::Down => Reason::ActiveUnknown,
-        };
-        self.unmoved(view, FailoverOutcome::NoAction, reason, flow)
-    }
-
-    #[inline]
-    fn assess_loss(&self, view: &View<'_>) -> Result<FailoverDecision, EngineError> {
-        let Some(target) = self.targets_but(view.now, view.active.id).next() else {
-            let successes = view.health.consecutive_successes();
-            let stable = successes >= self.policy.settings().failback_success_threshold;
-            if view.active.spent && stable && view.is_live() {
-                return self.switched(view, SwitchKind::Rearm, view.active.id, Reason::ActiveProven);
-            }
-            let flow = self.flow.after_no_target();
-            return Ok(self.unmoved(view, FailoverOutcome::NoTargetAvailable, Reason::NoEligibleTarget, flow));
-        };
-        if self.policy.settings().require_fence && !view.confirmed {
-            return Ok(self.fence_required(view, target, self.flow.after_losing_the_path()));
-        }
-        let reason = match view.health.state() {
-            EndpointState::Down => Reason::ActiveDown,
-            _ => Reason::EpochSpent,
-        };
-        self.switched(view, SwitchKind::Failover, target, reason)
-    }
-
-    /// What [`evaluate_failback`](Self::evaluate_failback) would answer.
-    ///
-    /// # Errors
-    /// As for [`evaluate_failback`](Self::evaluate_failback).
-    pub fn assess_failback(&self, now: Timestamp, fence: FenceStatus) -> Result<FailoverDecision, EngineError> {
-        let view = self.view(now, fence)?;
-        let primary = self.roster.primary().ok_or(EngineError::NoActiveEndpoint)?;
-        let standing = self.standings.get(primary.index()).ok_or(EngineError::NoActiveEndpoint)?;
-        if let Some(reason) = self.no_failback(&view, primary, standing) {
-            return Ok(self.unmoved(&view, FailoverOutcome::NoAction, reason, self.flow));
-        }
-        let settings = self.policy.settings();
-        let gated = |outcome, reason| Ok(self.unmoved(&view, outcome, reason, self.flow));
-        let (max, window) = (settings.max_failbacks_per_window, self.policy.failback_window);
-        let cooldown = (self.policy.cooldown, self.policy.cooldown_max);
-        let cools = |switched| self.failbacks.cools_until(now, switched, cooldown, window);
-        if let Some(earliest) = self.last_switch.and_then(cools) {
-            return gated(FailoverOutcome::CooldownActive { earliest }, Reason::CooldownNotElapsed);
-        }
-        if standing.health.consecutive_successes() < settings.failback_success_threshold {
-            return gated(FailoverOutcome::NotStableYet, Reason::PrimaryNotStable);
-        }
-        if let Some(earliest) = self.failbacks.suppressed_until(now, max, window) {
-            return gated(FailoverOutcome::FlapSuppressed { earliest }, Reason::FailbackBudgetSpent);
-        }
-        if self.policy.settings().require_fence && !view.confirmed {
-            return Ok(self.fence_required(&view, primary, self.flow));
-        }
-        self.switched(&view, SwitchKind::Failback, primary, Reason::PrimaryRecovered)
-    }
-
-    /// Why a failback is out of the question, before any gate is asked.
-    fn no_failback(&self, view: &View<'_>, primary: EndpointId, standing: &Standing) -> Option<Reason> {
-        if view.active.id == primary {
-            Some(Reason::ActiveIsPrimary)
-        } else if standing.health.state() != EndpointState::Healthy {
-            Some(Reason::PrimaryNotHealthy)
-        } else if !self.is_fresh(view.now, &standing.health) {
-            Some(Reason::PrimaryNotFresh)
-        } else if standing.maintenance {
-            Some(Reason::PrimaryInMaintenance)
-        } else if view.active.operator_placed {
-            Some(Reason::OperatorPlaced)
-        } else {
-            None
-        }
-    }
-
-    /// What [`switchover`](Self::switchover) would answer.
-    ///
-    /// # Errors
-    /// As for [`switchover`](Self::switchover).
-    pub fn assess_switchover(
-        &self,
-        now: Timestamp,
-        target: &str,
-        fence: FenceStatus,
-    ) -> Result<FailoverDecision, EngineError> {
-        let view = self.view(now, fence)?;
-        let id = self.id(target)?;
-        let standing = self.standings.get(id.index()).ok_or_else(|| EngineError::unknown_id(id))?;
-        if id == view.active.id {
-            return Err(EngineError::AlreadyActive { target: target.to_owned() });
-        }
-        let (state, fresh) = (standing.health.state(), self.is_fresh(now, &standing.health));
-        if !(standing.is_candidate() && fresh) {
-            let (target, maintenance) = (target.to_owned(), standing.maintenance);
-            return Err(EngineError::TargetNotEligible { target, state, fresh, maintenance });
-        }
-        if self.policy.settings().require_fence && !view.confirmed {
-            return Ok(self.fence_required(&view, id, self.flow));
-        }
-        self.switched(&view, SwitchKind::Switchover, id, Reason::OperatorSwitchover)
-    }
-
-    #[inline]
-    fn view(&self, now: Timestamp, fence: FenceStatus) -> Result<View<'_>, EngineError> {
-        let Some(view) = self.look(now) else { return Err(EngineError::NoActiveEndpoint) };
-        let Active { id, epoch: present, .. } = view.active;
-        match fence {
-            FenceStatus::Unconfirmed => Ok(view),
-            FenceStatus::Confirmed { endpoint, epoch } if endpoint == id && epoch == present.get() => {
-                Ok(View { confirmed: true, ..view })
-            }
-            FenceStatus::Confirmed { epoch, .. } => Err(EngineError::StaleFence { found: epoch, present }),
-        }
-    }
-
-    /// The active path as it stands, with no fence confirmed; `None` before a primary was registered.
-    #[inline]
-    fn look(&self, now: Timestamp) -> Option<View<'_>> {
-        let active = self.active?;
-        let health = self.health(active.id)?;
-        Some(View { now, active, health, fresh: self.is_fresh(now, health), confirmed: false })
-    }
-
-    /// Active and epoch stay.
-    #[inline]
-    fn unmoved(&self, view: &View<'_>, outcome: FailoverOutcome, reason: Reason, flow: Flow) -> FailoverDecision {
-        let notes = self.notes(view, view.confirmed);
-        let Active { id: active, epoch, .. } = view.active;
-        FailoverDecision { outcome, reason, notes, active, epoch, flow }
-    }
-
-    fn fence_required(&self, view: &View<'_>, target: EndpointId, flow: Flow) -> FailoverDecision {
-        let order = FenceOrder { endpoint: view.active.id, epoch: view.active.epoch, target };
-        self.unmoved(view, FailoverOutcome::FenceRequired(order), Reason::FenceNotConfirmed, flow)
-    }
-
-    fn switched(
-        &self,
-        view: &View<'_>,
-        kind: SwitchKind,
-        to: EndpointId,
-        reason: Reason,
-    ) -> Result<FailoverDecision, EngineError> {
-        let Active { id: from, epoch: present, .. } = view.active;
-        let Some(epoch) = present.next() else { return Err(EngineError::EpochsExhausted { present }) };
-        let event = SwitchEvent { kind, from, to, from_state: view.health.state(), epoch };
-        let PolicySettings { require_fence, require_reconciliation, .. } = self.policy.settings();
-        // The same path under a new epoch is nobody's to fence.
-        let needs_fence = *require_fence && kind != SwitchKind::Rearm;
-        let flow = self.flow.after_switch(!require_reconciliation, self.latches_no_target());
-        Ok(FailoverDecision {
-            outcome: FailoverOutcome::Switched(event),
-            reason,
-            notes: self.notes(view, view.confirmed && !needs_fence),
-            active: to,
-            epoch,
-            flow,
-        })
-    }
-
-    #[inline]
-    fn notes(&self, view: &View<'_>, fence_unused: bool) -> Notes {
-        let never_probed = view.health.probed_at().is_none();
-        Notes::default()
-            .with(Note::StaleActive, !never_probed && !view.fresh)
-            .with(Note::NeverProbedActive, never_probed)
-            .with(Note::FenceUnused, fence_unused)
-            .with(Note::ClockWentBack, view.now < self.latest)
     }
 }
 
@@ -840,6 +640,12 @@ impl Engine {
         self.standings.get(id.index()).is_some_and(|standing| standing.maintenance)
     }
 
+    /// For which causes `id` is barred.
+    #[must_use]
+    pub fn bars(&self, id: EndpointId) -> Bars {
+        self.standings.get(id.index()).map_or(Bars::NONE, |standing| standing.bars)
+    }
+
     /// Whether `health` was probed within `max_health_age`, inclusive.
     #[inline]
     #[must_use]
@@ -847,7 +653,7 @@ impl Engine {
         health.age(now).is_some_and(|age| age <= self.policy.max_health_age)
     }
 
-    /// Where flow could go now, best first: not active, HEALTHY, fresh, not in maintenance.
+    /// Where flow could go now, best first: not active, HEALTHY, fresh, not in maintenance, not barred.
     pub fn eligible_targets(&self, now: Timestamp) -> impl Iterator<Item = EndpointId> {
         let active = self.active();
         self.fresh_candidates(now).filter(move |id| Some(*id) != active)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bar::Bars;
 use super::decision::{SwitchEvent, SwitchKind};
 use super::endpoint::{Endpoint, Roster};
 use super::error::RestoreError;
@@ -56,6 +57,14 @@ pub struct SnapshotEndpoint {
     pub endpoint: Endpoint,
     /// Whether it is in maintenance.
     pub maintenance: bool,
+    /// For which causes it is barred; left out when for none.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub bars: Bars,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_empty(bars: &Bars) -> bool {
+    bars.is_empty()
 }
 
 /// The active path.
@@ -127,6 +136,7 @@ impl Snapshot {
                 .map(|(id, endpoint)| SnapshotEndpoint {
                     endpoint: endpoint.clone(),
                     maintenance: engine.in_maintenance(id),
+                    bars: engine.bars(id),
                 })
                 .collect(),
             active: engine.active.map(|active| SnapshotActive {
@@ -160,11 +170,11 @@ impl Snapshot {
         let mut roster = Roster::default();
         let mut standings = Vec::with_capacity(self.endpoints.len());
         let mut patiences = Vec::with_capacity(self.endpoints.len());
-        for SnapshotEndpoint { endpoint, maintenance } in self.endpoints {
+        for SnapshotEndpoint { endpoint, maintenance, bars } in self.endpoints {
             let trigger = endpoint.trigger;
             roster.register(endpoint)?;
             let patience = Patience::new(&policy, trigger);
-            standings.push(Standing::new(&patience, maintenance));
+            standings.push(Standing::new(&patience, maintenance, bars));
             patiences.push(patience);
         }
         let active = restore_active(&roster, self.active)?;

@@ -1,6 +1,6 @@
 //! Which endpoints could take over, most preferred first, without a scan of those that could not.
 
-/// One bit per place in the order of preference: set while the endpoint there is HEALTHY and not in maintenance.
+/// One bit per place in the order of preference: set while the endpoint there is HEALTHY, not in maintenance and not barred.
 /// Freshness is a matter of the moment and is checked when asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Targets {

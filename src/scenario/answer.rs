@@ -173,8 +173,12 @@ impl Answer<'_> {
             if let Some(own) = endpoint.trigger {
                 out.raw("trigger", &write::trigger(own));
             }
-            out.bool("maintenance", self.engine.in_maintenance(id))
-                .string("state", health.state().name())
+            out.bool("maintenance", self.engine.in_maintenance(id));
+            let bars = self.engine.bars(id);
+            if !bars.is_empty() {
+                out.list("bars", bars.iter().map(|cause| json::string(cause.code())));
+            }
+            out.string("state", health.state().name())
                 .number("consecutive_failures", health.consecutive_failures())
                 .number("consecutive_successes", health.consecutive_successes())
                 .raw("health_age", &health.age(now).map_or_else(|| "null".to_owned(), decimal::seconds))

@@ -77,6 +77,7 @@ impl Verb {
                 Input::Update { .. } => "update",
                 Input::Validate => "validate",
                 Input::Maintenance { .. } => "maintenance",
+                Input::Bar { .. } => "bar",
                 Input::Halt(_) => "halt",
                 Input::Resume => "resume",
             },

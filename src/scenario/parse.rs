@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 use crate::engine::{
-    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError, Evaluation,
-    FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind, RestoreError,
-    ResumeAfterHalt, Silence, Snapshot, Timestamp, Trigger, TriggerRule,
+    BarCause, DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, EndpointUpdate, Engine, EngineError,
+    Evaluation, FenceClaim, HaltOrder, Input, Policy, PolicyError, PolicySettings, ProbeResult, RestartKind,
+    RestoreError, ResumeAfterHalt, Silence, Snapshot, Timestamp, Trigger, TriggerRule,
 };
 
 use super::json::{self, Object, Value};
 use super::{Fault, Step, Verb, decimal};
 
 /// The verbs, in the order of the format's table.
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "probe",
     "due",
     "tick",
@@ -30,6 +30,7 @@ const VERBS: [&str; 19] = [
     "validate",
     "switchover",
     "maintenance",
+    "bar",
     "halt",
     "resume",
 ];
@@ -273,11 +274,23 @@ fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Ver
         "register" => Input::Register(endpoint(value)?),
         "update" => update(value)?,
         "maintenance" => Input::Maintenance { endpoint: value.string()?, on: rest.require("on")?.bool()? },
+        "bar" => {
+            let (endpoint, cause) = (value.string()?, bar_cause(rest.require("cause")?)?);
+            Input::Bar { endpoint, cause, on: rest.require("on")?.bool()? }
+        }
         "halt" => Input::Halt(halt(value)?),
         "status" => return value.flag().map(|()| Verb::Status),
         "wall_step" => return Ok(Verb::WallStep(value.signed_seconds()?.to_owned())),
         _ => return restart(value),
     }))
+}
+
+fn bar_cause(value: Value<'_>) -> Result<BarCause, Fault> {
+    let refuse = || value.unlike(format!("one of {}", BarCause::ALL.map(BarCause::code).join(", ")));
+    if !value.is_string() {
+        return Err(refuse());
+    }
+    BarCause::from_code(&value.string()?).ok_or_else(refuse)
 }
 
 fn restart(value: Value<'_>) -> Result<Verb, Fault> {

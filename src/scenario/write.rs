@@ -50,6 +50,7 @@ impl Step {
             Input::Probe { result, .. } => probe_result(out.raw(key, &self.value), result),
             Input::Due { within, .. } => out.raw(key, &self.value).string("within", &duration(*within)),
             Input::Maintenance { on, .. } => out.raw(key, &self.value).bool("on", *on),
+            Input::Bar { cause, on, .. } => out.raw(key, &self.value).string("cause", cause.code()).bool("on", *on),
             Input::Assess(Evaluation::Switchover(target), claim) => {
                 fence(out.raw(key, &self.value).string("target", target), *claim)
             }
@@ -74,9 +75,10 @@ fn value(verb: &Verb) -> String {
         Verb::Restart(RestartKind::Monitor) => json::string("monitor"),
         Verb::WallStep(seconds) => seconds.clone(),
         Verb::Input(input) => match input {
-            Input::Probe { endpoint, .. } | Input::Due { endpoint, .. } | Input::Maintenance { endpoint, .. } => {
-                json::string(endpoint)
-            }
+            Input::Probe { endpoint, .. }
+            | Input::Due { endpoint, .. }
+            | Input::Maintenance { endpoint, .. }
+            | Input::Bar { endpoint, .. } => json::string(endpoint),
             Input::Evaluate(Evaluation::Switchover(target), _) => json::string(target),
             Input::Assess(Evaluation::Switchover(_), _) => json::string("switchover"),
             Input::Evaluate(Evaluation::Failover, _) | Input::Assess(Evaluation::Failover, _) => {
@@ -241,7 +243,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::engine::PolicySettings;
+    use crate::engine::{BarCause, PolicySettings};
 
     fn text() -> impl Strategy<Value = String> {
         prop_oneof!["[a-z]{1,8}", "\\PC{0,12}", any::<String>(), Just("\u{2028}\"\\\u{0}\r\n".to_owned())]
@@ -324,6 +326,8 @@ mod tests {
             any_endpoint().prop_map(Input::Register),
             (text(), any_update()).prop_map(|(name, update)| Input::Update { name, update }),
             (text(), any::<bool>()).prop_map(|(endpoint, on)| Input::Maintenance { endpoint, on }),
+            (text(), proptest::sample::select(&BarCause::ALL[..]), any::<bool>())
+                .prop_map(|(endpoint, cause, on)| Input::Bar { endpoint, cause, on }),
             halt().prop_map(Input::Halt),
             Just(Input::Rearm),
             Just(Input::Validate),

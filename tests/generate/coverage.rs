@@ -148,7 +148,7 @@ fn result(model: &Model, input: &Json, state: &str) -> String {
 fn happening(model: &Model, input: &Json, output: &Json) -> String {
     match (question(input).as_str(), output.str("outcome")) {
         (question, _) if question.starts_with("assess") => "no effect".to_owned(),
-        ("status" | "validate" | "update" | "maintenance" | "wall_step", _) => "no effect".to_owned(),
+        ("status" | "validate" | "update" | "maintenance" | "bar" | "wall_step", _) => "no effect".to_owned(),
         (_, Some("SWITCHED")) => "SWITCHED".to_owned(),
         (question, Some(outcome)) => format!("{question} {outcome}"),
         ("probe", _) if input.str("probe") != model.active.as_deref() => "no effect".to_owned(),
@@ -171,7 +171,7 @@ const OUTCOMES: [(&str, &[&str]); 7] = [
 const FAILBACK: &[&str] =
     &["NO_ACTION", "COOLDOWN_ACTIVE", "NOT_STABLE_YET", "FLAP_SUPPRESSED", "FENCE_REQUIRED", "SWITCHED"];
 
-const REFUSALS: [(&str, &[&str]); 15] = [
+const REFUSALS: [(&str, &[&str]); 16] = [
     ("evaluate failover", &["NO_ACTIVE_ENDPOINT", "STALE_FENCE"]),
     ("evaluate failback", &["NO_ACTIVE_ENDPOINT", "STALE_FENCE"]),
     ("assess failover", &["NO_ACTIVE_ENDPOINT", "STALE_FENCE"]),
@@ -187,6 +187,7 @@ const REFUSALS: [(&str, &[&str]); 15] = [
     ("update", &["UNKNOWN_ENDPOINT", "BLANK_FIELD", "ROLE_CHANGE", "ENDPOINT_IS_ACTIVE"]),
     ("validate", &["NO_PRIMARY", "TOO_FEW_ENDPOINTS", "ACCOUNT_MISMATCH"]),
     ("maintenance", &["UNKNOWN_ENDPOINT"]),
+    ("bar", &["UNKNOWN_ENDPOINT"]),
 ];
 const SWITCHOVER: &[&str] =
     &["NO_ACTIVE_ENDPOINT", "STALE_FENCE", "UNKNOWN_ENDPOINT", "ALREADY_ACTIVE", "TARGET_NOT_ELIGIBLE"];

@@ -149,6 +149,7 @@ enum Op {
     Update(Change),
     Validate,
     Maintenance(Who, bool),
+    Bar(Who, &'static str, bool),
     Halt(&'static str),
     Resume,
     /// A comment or a blank line: no input, but it counts as a line.
@@ -300,6 +301,11 @@ fn step(dice: &mut Dice) -> (Gap, Op) {
         (4, |dice| Op::Update(change(dice))),
         (1, |_| Op::Validate),
         (4, |dice| Op::Maintenance(who(dice), dice.one_of(&[false, true]))),
+        (4, |dice| {
+            // Lifted as often as put, and the same cause again, so that most files have eligible targets.
+            let cause = dice.weighted(&[(4, "DEPTH"), (1, "ACCOUNT_MISMATCH"), (1, "SHARED_FATE")]);
+            Op::Bar(who(dice), cause, dice.one_of(&[false, true]))
+        }),
         (2, |dice| Op::Halt(dice.one_of(&render::HALTS))),
         (5, |_| Op::Resume),
         (1, |dice| Op::Remark(dice.one_of(&["", "# a remark", "  "]))),

@@ -179,6 +179,10 @@ impl Renderer {
             Op::Maintenance(who, on) => {
                 self.put(Json::object([("maintenance", Json::text(self.name(*who))), ("on", Json::Bool(*on))]));
             }
+            Op::Bar(who, cause, on) => {
+                let name = Json::text(self.name(*who));
+                self.put(Json::object([("bar", name), ("cause", Json::text(*cause)), ("on", Json::Bool(*on))]));
+            }
             Op::Halt(value) => self.put(Json::object([("halt", Json::parse(value))])),
             Op::Resume => self.put(flag("resume")),
             Op::Remark(line) => self.scenario.lines.push((*line).to_owned()),

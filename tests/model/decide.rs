@@ -68,13 +68,14 @@ impl Model {
         .with("fence", fence))
     }
 
-    /// Not the active one, HEALTHY, fresh, not in maintenance; by priority, then by name.
+    /// Not the active one, HEALTHY, fresh, not in maintenance, not barred; by priority, then by name.
     pub(super) fn eligible_targets(&self, now: Nanos) -> Vec<&Endpoint> {
         let mut targets: Vec<&Endpoint> = self
             .endpoints
             .iter()
             .filter(|endpoint| Some(&endpoint.name) != self.active.as_ref())
             .filter(|endpoint| self.is_healthy_and_fresh(endpoint, now) && !endpoint.maintenance)
+            .filter(|endpoint| endpoint.bars.is_empty())
             .collect();
         targets.sort_by_key(|endpoint| (endpoint.priority, endpoint.name.clone()));
         targets
@@ -92,7 +93,7 @@ impl Model {
         // 2. Nowhere to go: the same path again if it proved itself, otherwise halt.
         let Some(target) = self.eligible_targets(now).first().map(|target| target.name.clone()) else {
             let proved = active.health.successes >= self.policy.failback_success_threshold;
-            if self.spent && self.is_healthy_and_fresh(&active, now) && proved {
+            if self.spent && self.is_healthy_and_fresh(&active, now) && proved && active.bars.is_empty() {
                 return self.switch(now, "REARM", &active.name);
             }
             self.happened(now, Happening::NoTarget);
@@ -116,7 +117,7 @@ impl Model {
         if active.primary || !self.is_healthy_and_fresh(&primary, now) || primary.maintenance {
             return Answer::plain("NO_ACTION");
         }
-        if self.operator_placed {
+        if self.operator_placed || !primary.bars.is_empty() {
             return Answer::plain("NO_ACTION");
         }
         // Exactly `cooldown` since the last switch of any kind is enough.
@@ -185,7 +186,7 @@ impl Model {
     /// An operator's word that a spent path works after all: the same path, a new epoch.
     fn rearm(&mut self, now: Nanos) -> Result<Answer, Refusal> {
         let active = self.active_endpoint().expect("checked by decide()").clone();
-        if self.spent && self.is_healthy_and_fresh(&active, now) {
+        if self.spent && self.is_healthy_and_fresh(&active, now) && active.bars.is_empty() {
             Ok(self.switch(now, "REARM", &active.name))
         } else {
             Err("NOT_REARMABLE")

@@ -29,7 +29,7 @@ pub(crate) type Nanos = i128;
 /// A refusal is its code; the wording belongs to the engine.
 type Refusal = &'static str;
 
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "probe",
     "tick",
     "due",
@@ -47,6 +47,7 @@ const VERBS: [&str; 19] = [
     "validate",
     "switchover",
     "maintenance",
+    "bar",
     "halt",
     "resume",
 ];
@@ -62,6 +63,8 @@ pub(crate) struct Endpoint {
     /// Its own trigger, as written.
     trigger: Option<Json>,
     maintenance: bool,
+    /// Codes of the causes for which it is barred.
+    bars: Vec<String>,
     pub(crate) health: Health,
     /// A result that is due: since when, and within which span.
     pub(crate) due: Option<(Nanos, Nanos)>,
@@ -192,6 +195,13 @@ impl Model {
             "maintenance" => {
                 let on = input.bool("on").expect("maintenance is on or off");
                 self.endpoint_mut(argument.as_str())?.maintenance = on;
+                Ok(Json::object([]))
+            }
+            "bar" => {
+                let (cause, on) = (input.str("cause").expect("a cause"), input.bool("on").expect("barred or not"));
+                let bars = &mut self.endpoint_mut(argument.as_str())?.bars;
+                bars.retain(|other| other != cause);
+                bars.extend(on.then(|| cause.to_owned()));
                 Ok(Json::object([]))
             }
             "register" => self.register(argument),
@@ -371,6 +381,7 @@ impl Model {
             priority: input.u64("priority").unwrap_or(if primary { 0 } else { 100 }),
             trigger: input.get("trigger").cloned(),
             maintenance: false,
+            bars: Vec::new(),
             health: Health::default(),
             due: None,
         };

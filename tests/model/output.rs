@@ -31,6 +31,8 @@ impl Model {
     }
 
     fn endpoint_json(&self, endpoint: &Endpoint, now: Nanos) -> Json {
+        let in_order = ["DEPTH", "ACCOUNT_MISMATCH", "SHARED_FATE"].into_iter();
+        let bars: Vec<Json> = in_order.filter(|it| endpoint.bars.iter().any(|bar| bar == it)).map(Json::text).collect();
         let age = optional(endpoint.health.last_probe, |last| decimal(now - last));
         Json::object([
             ("name", Json::text(&endpoint.name)),
@@ -42,6 +44,7 @@ impl Model {
         .with("priority", Json::number(endpoint.priority))
         .with("trigger", endpoint.trigger.clone())
         .with("maintenance", Json::Bool(endpoint.maintenance))
+        .with("bars", (!bars.is_empty()).then_some(Json::List(bars)))
         .and(self.counters(endpoint))
         .with("health_age", age)
         .with("fresh", Json::Bool(self.is_fresh(endpoint, now)))

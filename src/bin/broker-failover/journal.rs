@@ -369,6 +369,8 @@ fn input(verb: &Verb) -> String {
             Input::Register(endpoint) => format!("endpoint {} registered", endpoint.name),
             Input::Update { name, .. } => format!("endpoint {name} updated"),
             Input::Maintenance { endpoint, on } => format!("maintenance {endpoint} {}", if *on { "on" } else { "off" }),
+            Input::Bar { endpoint, cause, on: true } => format!("{endpoint} is barred: {}", cause.code()),
+            Input::Bar { endpoint, cause, on: false } => format!("bar of {endpoint} lifted: {}", cause.code()),
             Input::Halt(order) if order.code() == HaltOrder::OPERATOR => format!("halt: {}", order.text()),
             Input::Halt(order) => format!("halt {}: {}", order.code(), order.text()),
             Input::Due { endpoint, within } => format!("a result of {endpoint} is due within {within:?}"),

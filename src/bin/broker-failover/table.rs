@@ -95,6 +95,9 @@ fn input(answer: &Answer<'_>) -> String {
             }
             Input::Halt(order) => format!("halt {}: {}", order.code(), order.text()),
             Input::Due { endpoint, within } => format!("due {endpoint}: within {within:?}"),
+            Input::Bar { endpoint, cause, on } => {
+                format!("bar {endpoint} {}: {}", cause.code(), if *on { "on" } else { "off" })
+            }
             Input::Tick | Input::Rearm | Input::Validate | Input::Resume => verb,
         },
     }

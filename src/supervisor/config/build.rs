@@ -21,7 +21,7 @@ use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, keys, lint,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, keys, lint,
 };
 
 /// What checking a file came to.
@@ -337,14 +337,15 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, exec");
+            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, websocket, exec");
             return None;
         };
         let inner = table.table(kind)?;
         let schemes: &[&str] = match kind {
             "http" => &["http", "https"],
-            "tls" => &["tls", "https", "tcp", "fix"],
-            "tcp" => &["tcp", "tls", "http", "https", "fix"],
+            "websocket" => &["ws", "wss"],
+            "tls" => &["tls", "https", "tcp", "fix", "wss"],
+            "tcp" => &["tcp", "tls", "http", "https", "fix", "ws", "wss"],
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
@@ -364,6 +365,7 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
+            "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,
                 competing_session_exit: inner
@@ -378,6 +380,24 @@ impl Builder<'_> {
         Some(ProbeConfig { kind, slow_after })
     }
 
+    fn websocket(&mut self, table: &Table, tls: TlsConfig) -> Option<WebSocketConfig> {
+        let text = |key| table.text(key).map(str::to_owned);
+        let config = WebSocketConfig {
+            path: text("path")?,
+            headers: table.text_map("headers"),
+            subprotocol: text("subprotocol"),
+            subscribe: text("subscribe"),
+            expect_message: text("expect_message"),
+            competing_session_status: table.statuses("competing_session_status"),
+            tls,
+        };
+        if config.subscribe.is_some() && config.expect_message.is_none() {
+            let found = "no expect_message: a pong does not show what became of the subscription";
+            self.error(table, "subscribe", found, "expect_message beside subscribe");
+        }
+        Some(config)
+    }
+
     /// The url must say where to connect, in a scheme that the probe speaks.
     fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
         if schemes.is_empty() {
@@ -386,7 +406,7 @@ impl Builder<'_> {
         let expected = format!("{} and host, with a port where the scheme has none", schemes.join("://, "));
         let parsed = url.parse::<Uri>().ok().filter(|uri| {
             let scheme = uri.scheme_str().unwrap_or_default();
-            let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https");
+            let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https" | "ws" | "wss");
             schemes.contains(&scheme) && uri.host().is_some_and(|host| !host.is_empty()) && ported
         });
         if parsed.is_none() {

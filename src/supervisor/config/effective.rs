@@ -46,6 +46,7 @@ fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
             }
             Value::Tables(_) => "none".to_owned(),
             Value::Text(value) => format!("{:?}", redacted(value)),
+            Value::Secret(_) => "...".to_owned(),
             Value::Flag(flag) => flag.to_string(),
             Value::Integer(number) => number.to_string(),
             Value::Duration(duration) => format!("{duration:?}"),

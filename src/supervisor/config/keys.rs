@@ -28,6 +28,8 @@ pub(super) enum Presence {
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
+    /// A text that is never shown.
+    Secret,
     Flag,
     Integer {
         least: u64,
@@ -56,7 +58,7 @@ pub(super) const fn key(name: &'static str, kind: Kind, presence: Presence, abou
     Key { name, kind, presence, about }
 }
 
-use Kind::{Choice, Duration, Flag, Integer, OneOrMore, Share, Statuses, Table, Tables, Text, TextMap, Texts};
+use Kind::{Choice, Duration, Flag, Integer, OneOrMore, Secret, Share, Statuses, Table, Tables, Text, TextMap, Texts};
 use Presence::{Default, Optional, Required};
 
 pub(super) static FILE: Shape = Shape {
@@ -235,7 +237,7 @@ static ENDPOINT: Shape = Shape {
     keys: &[
         key("name", Text, Required, "Unique name within the group"),
         key("region", Text, Required, "Where it is"),
-        key("url", Text, Required, "Its address: https, http, tls, tcp or fix"),
+        key("url", Text, Required, "Its address: https, http, tls, tcp, fix, wss or ws"),
         key("account", Text, Optional, "The account that it fronts"),
         key("primary", Flag, Default("false"), "Whether it is the preferred path; exactly one is"),
         key(
@@ -263,6 +265,12 @@ static PROBE: Shape = Shape {
         key("tcp", Table(&TCP), Optional, "Connect; proves only that something accepts"),
         key("tls", Table(&TLS), Optional, "Connect and complete a TLS handshake, checking the certificate"),
         key("http", Table(&HTTP), Optional, "One HTTP request on a fresh connection; TLS if the url says https"),
+        key(
+            "websocket",
+            Table(&WEBSOCKET),
+            Optional,
+            "One WebSocket handshake on a fresh connection, then a ping or a subscription; TLS if the url says wss",
+        ),
         key("exec", Table(&EXEC), Optional, "Run a program; exit status 0 is a success"),
     ],
 };
@@ -275,20 +283,45 @@ static TCP: Shape = Shape { about: "Connect", keys: &[SLOW_AFTER] };
 
 static TLS: Shape = Shape { about: "TLS handshake", keys: &[CA_FILE, SERVER_NAME, SLOW_AFTER] };
 
+const PATH: Key = key("path", Text, Default("\"/\""), "Path and query");
+const HEADERS: Key = key("headers", TextMap, Default("{}"), "Extra headers; their values are never logged");
+const SUBPROTOCOL: Key = key("subprotocol", Text, Optional, "Subprotocol to ask for, which the far side must choose");
+const COMPETING_SESSION_STATUS: Key = key(
+    "competing_session_status",
+    Statuses,
+    Default("[]"),
+    "Statuses that say that another session holds our login: no evidence about the path",
+);
+
 static HTTP: Shape = Shape {
     about: "HTTP request",
     keys: &[
-        key("path", Text, Default("\"/\""), "Path and query"),
+        PATH,
         key("method", Choice(&["GET", "HEAD", "POST", "OPTIONS"]), Default("\"GET\""), "Method"),
-        key("headers", TextMap, Default("{}"), "Extra headers; their values are never logged"),
+        HEADERS,
         key("expect_status", Statuses, Default("[200]"), "Statuses that are a success"),
         key("expect_body", Text, Optional, "Text that the body must contain"),
+        COMPETING_SESSION_STATUS,
+        CA_FILE,
+        SERVER_NAME,
+        SLOW_AFTER,
+    ],
+};
+
+static WEBSOCKET: Shape = Shape {
+    about: "WebSocket handshake and a message",
+    keys: &[
+        PATH,
+        HEADERS,
+        SUBPROTOCOL,
+        key("subscribe", Secret, Optional, "Text message sent after the handshake; never logged"),
         key(
-            "competing_session_status",
-            Statuses,
-            Default("[]"),
-            "Statuses that say that another session holds our login: no evidence about the path",
+            "expect_message",
+            Text,
+            Optional,
+            "Text that a message must contain; without it a ping is sent, and its pong must come",
         ),
+        COMPETING_SESSION_STATUS,
         CA_FILE,
         SERVER_NAME,
         SLOW_AFTER,

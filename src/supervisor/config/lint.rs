@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, feed, recovery};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, feed, recovery};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -98,7 +98,9 @@ fn authorities(builder: &mut build::Builder<'_>, table: &Table, group: &GroupCon
 
 fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
     endpoint.probes.iter().find_map(|probe| match &probe.kind {
-        ProbeKind::Tls(tls) | ProbeKind::Http(HttpConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Tls(tls)
+        | ProbeKind::Http(HttpConfig { tls, .. })
+        | ProbeKind::WebSocket(WebSocketConfig { tls, .. }) => tls.ca_file.as_deref(),
         ProbeKind::Tcp | ProbeKind::Exec(_) => None,
     })
 }
@@ -149,8 +151,8 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
     let uri = url.parse::<Uri>().ok()?;
     let port = match (uri.port_u16(), uri.scheme_str()) {
         (Some(port), _) => port,
-        (None, Some("https")) => 443,
-        (None, Some("http")) => 80,
+        (None, Some("https" | "wss")) => 443,
+        (None, Some("http" | "ws")) => 80,
         _ => return None,
     };
     Some((uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port))

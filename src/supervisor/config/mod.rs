@@ -161,6 +161,8 @@ pub enum ProbeKind {
     Tls(TlsConfig),
     /// `{ http = { .. } }`: one request on a fresh connection; TLS if the url says https.
     Http(HttpConfig),
+    /// `{ websocket = { .. } }`: a handshake on a fresh connection, then a message; TLS if the url says wss.
+    WebSocket(WebSocketConfig),
     /// `{ exec = { .. } }`: a program; exit status 0 is a success. Its process group is killed at the deadline.
     Exec(ExecConfig),
 }
@@ -190,6 +192,25 @@ pub struct HttpConfig {
     /// These say that another session holds our login. Default none.
     pub competing_session_status: Vec<u16>,
     /// TLS, for https.
+    pub tls: TlsConfig,
+}
+
+/// How a WebSocket session is opened, and what shows that it works.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WebSocketConfig {
+    /// Default `/`.
+    pub path: String,
+    /// Extra headers of the handshake; values are secret and never logged.
+    pub headers: Vec<(String, String)>,
+    /// The subprotocol to ask for, which the far side must then choose.
+    pub subprotocol: Option<String>,
+    /// A text message that is sent after the handshake; secret (it may hold a logon).
+    pub subscribe: Option<String>,
+    /// A message that contains this must come. Absent: a ping is sent, and its pong must come.
+    pub expect_message: Option<String>,
+    /// These answers to the handshake say that another session holds our login. Default none.
+    pub competing_session_status: Vec<u16>,
+    /// TLS, for wss.
     pub tls: TlsConfig,
 }
 

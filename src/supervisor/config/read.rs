@@ -33,6 +33,8 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum Value {
     Text(String),
+    /// Never shown.
+    Secret(String),
     Flag(bool),
     Integer(u64),
     Duration(Duration),
@@ -64,7 +66,7 @@ impl Table {
 
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         match self.entry(key)?.value {
-            Value::Text(ref text) => Some(text),
+            Value::Text(ref text) | Value::Secret(ref text) => Some(text),
             _ => None,
         }
     }
@@ -194,6 +196,7 @@ impl Reader<'_, '_> {
         let given = value.get_ref();
         let read = match kind {
             Kind::Text => given.as_str().map(|text| Value::Text(text.to_owned())),
+            Kind::Secret => given.as_str().map(|text| Value::Secret(text.to_owned())),
             Kind::Flag => given.as_bool().map(Value::Flag),
             Kind::Integer { least, most } => integer(given, least, most).map(Value::Integer),
             Kind::Duration => given.as_str().and_then(parse_duration).map(Value::Duration),
@@ -269,7 +272,7 @@ fn excerpt(value: &DeValue<'_>) -> String {
 
 pub(super) fn expected(kind: Kind) -> String {
     match kind {
-        Kind::Text => "a string".to_owned(),
+        Kind::Text | Kind::Secret => "a string".to_owned(),
         Kind::Flag => "true or false".to_owned(),
         Kind::Integer { least, most } => format!("an integer from {least} to {most}"),
         Kind::Duration => DURATION.to_owned(),

@@ -44,7 +44,7 @@ fn property(key: &Key) -> Value {
 
 fn kind(kind: Kind) -> Value {
     match kind {
-        Kind::Text => json!({ "type": "string" }),
+        Kind::Text | Kind::Secret => json!({ "type": "string" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
         Kind::Duration => {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
-    Endpoint, Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint, SnapshotFlow,
-    Timestamp,
+    BarCause, Bars, Endpoint, Engine, Epoch, RestartKind, RestoreError, Snapshot, SnapshotActive, SnapshotEndpoint,
+    SnapshotFlow, Timestamp,
 };
 
 use super::super::config::{EndpointConfig, GroupConfig, redacted};
@@ -78,16 +78,21 @@ pub(in crate::supervisor) fn plain(one: &EndpointConfig) -> Endpoint {
     Endpoint { url: redacted(&one.endpoint.url), ..one.endpoint.clone() }
 }
 
-/// The snapshot with the endpoints that are configured now. Maintenance stays with the name; switches between endpoints
-/// that are gone are dropped from the history. An active endpoint that is gone makes the restore fail.
+/// The snapshot with the endpoints that are configured now. Maintenance and bars stay with the name, but for an
+/// ACCOUNT_MISMATCH found at another address or against another stated account; switches between endpoints that are gone
+/// are dropped from the history. An active endpoint that is gone makes the restore fail.
 pub(in crate::supervisor) fn adapted(group: &GroupConfig, snapshot: Snapshot) -> Snapshot {
-    let maintenance = |name: &str| snapshot.endpoints.iter().any(|one| one.endpoint.name == name && one.maintenance);
+    let kept = |now: Endpoint| {
+        let before = snapshot.endpoints.iter().find(|one| one.endpoint.name == now.name);
+        let (maintenance, bars) = before.map_or((false, Bars::NONE), |one| {
+            let same = one.endpoint.same_address(&now);
+            let mismatched = same && one.bars.contains(BarCause::AccountMismatch);
+            (one.maintenance, one.bars.with(BarCause::AccountMismatch, mismatched))
+        });
+        SnapshotEndpoint { endpoint: now, maintenance, bars }
+    };
     let configured = |name: &str| group.endpoints.iter().any(|one| one.endpoint.name == name);
-    let endpoints = group
-        .endpoints
-        .iter()
-        .map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: maintenance(&one.endpoint.name) })
-        .collect();
+    let endpoints = group.endpoints.iter().map(|one| kept(plain(one))).collect();
     let (history, gone): (Vec<_>, Vec<_>) =
         snapshot.history.into_iter().partition(|switch| configured(&switch.from) && configured(&switch.to));
     let dropped = u64::try_from(gone.len()).unwrap_or(u64::MAX);
@@ -100,10 +105,10 @@ pub(in crate::supervisor) fn adapted(group: &GroupConfig, snapshot: Snapshot) ->
 /// # Errors
 /// The configuration's endpoints cannot be registered, or `endpoint` is not among them.
 pub fn first_start(config: &GroupConfig, endpoint: &str, now: Timestamp) -> Result<Engine, RestoreError> {
-    let endpoints = config.endpoints.iter().map(|one| SnapshotEndpoint { endpoint: plain(one), maintenance: false });
+    let fresh = |one| SnapshotEndpoint { endpoint: plain(one), maintenance: false, bars: Bars::NONE };
     let snapshot = Snapshot {
         version: Snapshot::VERSION,
-        endpoints: endpoints.collect(),
+        endpoints: config.endpoints.iter().map(fresh).collect(),
         active: Some(SnapshotActive {
             endpoint: endpoint.to_owned(),
             epoch: Epoch::FIRST,

@@ -93,17 +93,7 @@ impl HttpProbe {
         if self.expect_status.contains(&head.status) {
             return Ok(());
         }
-        if self.competing_session_status.contains(&head.status) {
-            let text = format!("status {}: another session holds our login", head.status);
-            return Err(Box::new(Verdict::no_evidence(NoEvidence::CompetingSession, text)));
-        }
-        if THROTTLED.contains(&head.status) {
-            let retry_after = head.retry_after.as_deref().and_then(|text| retry_after(text, head.date.as_deref()));
-            let text = format!("status {}: asked for patience", head.status);
-            return Err(Box::new(Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after }));
-        }
-        let text = format!("status {}, expected {:?}", head.status, self.expect_status);
-        Err(Box::new(Verdict::fault(Fault::UnexpectedAnswer, text)))
+        Err(Box::new(refusal(head, &self.competing_session_status, &self.expect_status)))
     }
 
     fn judge_body(&self, body: &Body<'_>) -> Result<(), Box<Verdict>> {
@@ -130,6 +120,21 @@ impl Prober for HttpProbe {
     }
 }
 
+/// What an answer with another status than those expected says.
+pub(super) fn refusal(head: &Head, competing: &[u16], expected: &[u16]) -> Verdict {
+    let status = head.status;
+    if competing.contains(&status) {
+        let text = format!("status {status}: another session holds our login");
+        return Verdict::no_evidence(NoEvidence::CompetingSession, text);
+    }
+    if THROTTLED.contains(&status) {
+        let retry_after = head.retry_after.as_deref().and_then(|text| retry_after(text, head.date.as_deref()));
+        let text = format!("status {status}: asked for patience");
+        return Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after };
+    }
+    Verdict::fault(Fault::UnexpectedAnswer, format!("status {status}, expected {expected:?}"))
+}
+
 /// Whether `body` contains `expected`; everything contains nothing.
 fn contains(body: &[u8], expected: &[u8]) -> bool {
     debug_assert!(body.len() <= LONGEST_BODY);
@@ -150,23 +155,34 @@ fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-fn request(dialler: &Dialler, config: &HttpConfig) -> Result<Box<[u8]>, ProberError> {
-    let is_token = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+/// What a name of HTTP (a method, a header) consists of.
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+pub(super) fn check_path(path: &str) -> Result<(), ProberError> {
+    if !path.starts_with('/') || path.bytes().any(|b| b <= b' ' || b >= 0x7f) {
+        return Err(ProberError::Path { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+pub(super) fn check_headers(headers: &[(String, String)]) -> Result<(), ProberError> {
+    let wrong = |(name, value): &&(String, String)| {
+        !is_token(name) || value.bytes().any(|b| b.is_ascii_control() && b != b'\t')
     };
+    match headers.iter().find(wrong) {
+        Some((name, _)) => Err(ProberError::Header { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn request(dialler: &Dialler, config: &HttpConfig) -> Result<Box<[u8]>, ProberError> {
     if !is_token(&config.method) {
         return Err(ProberError::Method { method: config.method.clone() });
     }
-    if !config.path.starts_with('/') || config.path.bytes().any(|b| b <= b' ' || b >= 0x7f) {
-        return Err(ProberError::Path { path: config.path.clone() });
-    }
-    if let Some((name, _)) = config
-        .headers
-        .iter()
-        .find(|(name, value)| !is_token(name) || value.bytes().any(|b| b.is_ascii_control() && b != b'\t'))
-    {
-        return Err(ProberError::Header { name: name.clone() });
-    }
+    check_path(&config.path)?;
+    check_headers(&config.headers)?;
     let stated = |header: &str| config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(header));
     let target = &dialler.target;
     let mut text = format!("{} {} HTTP/1.1\r\n", config.method, config.path);

@@ -24,6 +24,7 @@ mod several;
 mod target;
 mod tcp;
 mod tls;
+mod websocket;
 
 pub use resolve::{MOST_LOOKUPS, Resolver};
 pub use target::{Host, Scheme, Target, UrlError, redact};
@@ -95,12 +96,11 @@ pub fn prober(
                     dialler.close = Close::Orderly;
                     Some(tls::Connector::new(&config.tls, &dialler.target, true)?)
                 }
-                other @ (Scheme::Tcp | Scheme::Tls | Scheme::Fix) => {
-                    return Err(ProberError::Scheme { scheme: other.name() });
-                }
+                other => return Err(ProberError::Scheme { scheme: other.name(), probe: "http" }),
             };
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
         }
+        ProbeKind::WebSocket(config) => Box::new(websocket::WebSocketProbe::new(dialler(Close::Orderly)?, config)?),
         ProbeKind::Exec(config) => {
             Box::new(exec::ExecProbe::new(config, &endpoint.endpoint).ok_or(ProberError::Command)?)
         }
@@ -117,11 +117,13 @@ pub enum ProberError {
     /// The endpoint's url.
     #[error("url: {0}")]
     Url(#[from] UrlError),
-    /// An HTTP probe of something else.
-    #[error("url: an http probe needs http:// or https://, found {scheme}://")]
+    /// A probe of something else than it speaks.
+    #[error("url: {probe} needs {}, found {scheme}://", if *.probe == "http" { "http:// or https://" } else { "ws:// or wss://" })]
     Scheme {
         /// Found.
         scheme: &'static str,
+        /// What speaks it.
+        probe: &'static str,
     },
     /// TLS.
     #[error(transparent)]
@@ -146,6 +148,18 @@ pub enum ProberError {
     Header {
         /// Its name.
         name: String,
+    },
+    /// A header that the WebSocket handshake itself makes.
+    #[error("header {name:?} is the handshake's own; expected others (there is subprotocol for the subprotocol)")]
+    HandshakeHeader {
+        /// Its name.
+        name: String,
+    },
+    /// Not a subprotocol.
+    #[error("subprotocol {subprotocol:?}: expected one name without spaces or separators")]
+    Subprotocol {
+        /// Found.
+        subprotocol: String,
     },
     /// An empty command.
     #[error("command: expected a program")]

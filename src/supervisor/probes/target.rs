@@ -18,10 +18,14 @@ pub enum Scheme {
     Tls,
     /// `fix://`, the port must be stated.
     Fix,
+    /// `ws://`, port 80 unless stated.
+    Ws,
+    /// `wss://`, port 443 unless stated.
+    Wss,
 }
 
 impl Scheme {
-    const ALL: [Self; 5] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix];
+    const ALL: [Self; 7] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix, Self::Ws, Self::Wss];
 
     /// As it stands in a url.
     #[must_use]
@@ -32,6 +36,8 @@ impl Scheme {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Fix => "fix",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
         }
     }
 
@@ -39,8 +45,8 @@ impl Scheme {
     #[must_use]
     pub const fn default_port(self) -> Option<u16> {
         match self {
-            Self::Http => Some(80),
-            Self::Https | Self::Tls => Some(443),
+            Self::Http | Self::Ws => Some(80),
+            Self::Https | Self::Tls | Self::Wss => Some(443),
             Self::Tcp | Self::Fix => None,
         }
     }
@@ -152,7 +158,7 @@ pub enum UrlError {
     #[error("not a url: expected scheme://host[:port]")]
     NoScheme,
     /// An unknown scheme.
-    #[error("unknown scheme: expected http, https, tcp, tls or fix")]
+    #[error("unknown scheme: expected http, https, tcp, tls, fix, ws or wss")]
     Scheme,
     /// No host, or one with characters that no host has.
     #[error("the host is neither a name nor an address (an IPv6 address stands in brackets)")]

@@ -1,0 +1,16 @@
+//! WebSocket probes, and sessions that are held open beside the probes: real sockets, exact numbers of results.
+
+#![cfg(feature = "supervisor")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test may wait, look at the clock and print"
+)]
+
+#[path = "../brokers/certificates.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with other test programs")]
+mod certificates;
+mod config;
+#[allow(dead_code, reason = "held sessions use the rest")]
+mod server;
+mod websocket;
