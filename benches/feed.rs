@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let memory = Folder::new(Path::new("/dev/shm"));
     let disk = Folder::new(&env::temp_dir());
     let mut bench = Bench::default();
-    let load = alone(&mut bench, "floor: AtomicU64 load, Acquire", AtomicU64::new(1), |word, iterations| {
+    alone(&mut bench, "floor: AtomicU64 load, Acquire", AtomicU64::new(1), |word, iterations| {
         repeat(iterations, || word.load(Ordering::Acquire));
     });
     let seqlock = alone(&mut bench, "floor: sequence lock, 48 bytes", SequenceLock::default(), SequenceLock::read);
@@ -41,7 +41,6 @@ fn main() -> ExitCode {
     bench.row("1c", may, seqlock, Limits::at_most(2.0, 1.3).instructions(1.6));
     bench.row("1d", now, boottime, Limits::at_most(1.5, 1.2));
     bench.row("1b", written, read, Limits::at_most(4.0, 2.0));
-    bench.row("1", may, load, Limits::at_most(30.0, 15.0));
 
     for (name, folder) in [("memory", &memory), ("disk", &disk)] {
         let mut writer = folder.writer("write");
