@@ -151,6 +151,7 @@ impl Builder<'_> {
             groups.extend(self.group(table, name));
         }
         fix::apart(self, tables, &groups);
+        super::feed::each_has_its_own(self, file, &groups);
         groups
     }
 
@@ -185,8 +186,9 @@ impl Builder<'_> {
             "manual" => FailbackMode::Manual,
             _ => FailbackMode::Automatic,
         };
-        let group = GroupConfig {
+        let mut group = GroupConfig {
             name,
+            feed: None,
             probing,
             endpoints,
             failback,
@@ -201,6 +203,7 @@ impl Builder<'_> {
             policy,
             shadow,
         };
+        group.feed = super::feed::read(self, table, &group);
         // Of a group that lacks what is faulty, there is nothing sensible to say.
         if self.findings.errors() == errors {
             lint::group(self, table, &group);

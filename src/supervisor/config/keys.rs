@@ -125,6 +125,25 @@ static GROUP: Shape = Shape {
             "A gateway that still reports so long after a switch was carried out that it sends on the path that was left \
              halts the group, TWO_LIVE_PATHS",
         ),
+        key(
+            "feed",
+            Text,
+            Optional,
+            "File of 64 bytes that tells gateways what they may do, best in memory (/run, /dev/shm); none if absent",
+        ),
+        key(
+            "feed_valid_for",
+            Duration,
+            Optional,
+            "How long the feed holds unless the decision loop beats again; default: the worst detection time of the \
+             group's paths, at least 2s, at most 30s",
+        ),
+        key(
+            "feed_when_stale",
+            Choice(&["hold", "keep"]),
+            Default("\"hold\""),
+            "What gateways do once the feed holds no more: nothing new, or go on with what it said last",
+        ),
         key("policy", Table(&POLICY), Default("{}"), "When to move"),
         key(
             "shadow",

@@ -8,12 +8,13 @@ pub mod core;
 mod hooks;
 mod ledger;
 mod live;
+mod outlets;
 mod persist;
 #[cfg(test)]
 mod properties;
 mod reload;
-mod shadow;
 mod sessions;
+mod shadow;
 mod stages;
 mod status;
 pub mod task;
@@ -23,10 +24,11 @@ mod trouble;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
 pub use live::Sending;
+pub use outlets::{Change, Changes, GroupFeed, Recent};
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
-pub use shadow::{ShadowCounts, ShadowStatus};
 pub use sessions::SessionNews;
+pub use shadow::{ShadowCounts, ShadowStatus};
 pub use stages::Reached;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};
