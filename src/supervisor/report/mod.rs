@@ -1,6 +1,6 @@
 //! Gateways that report: over the control socket, or over a socket of their own.
 //!
-//! A [`Gateway`] is one connection. What it reports goes two ways: into the [`Inbox`] of the endpoint's `report` probe,
+//! A gateway is one connection. What it reports goes two ways: into the [`Inbox`] of the endpoint's `report` probe,
 //! which makes one result of it at its next slot, and, if it says that orders may leave, past its group, which knows the
 //! path on which they may. The second is asked for only when the published epoch is not the one that was agreed on before,
 //! so that a gateway that follows costs its group nothing.
