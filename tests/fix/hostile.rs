@@ -183,11 +183,15 @@ async fn a_refused_logon_is_told_with_the_far_sides_text_and_without_our_secrets
     part(first).await;
 
     std::fs::remove_file(&file).expect("removed");
-    let (kind, text) = slot(&prober(&acceptor.url(), &config)).await;
+    let without_file = prober(&acceptor.url(), &config);
+    let (kind, text) = slot(&without_file).await;
     assert!(kind == "Error" && text.contains("password_file"), "{text}");
+    part(without_file).await;
     config.password = Some(Password::Environment("BROKER_FAILOVER_NO_SUCH_VARIABLE".to_owned()));
-    let (kind, text) = slot(&prober(&acceptor.url(), &config)).await;
+    let without_variable = prober(&acceptor.url(), &config);
+    let (kind, text) = slot(&without_variable).await;
     assert!(kind == "Error" && text.contains("BROKER_FAILOVER_NO_SUCH_VARIABLE is not set"), "{text}");
+    part(without_variable).await;
     config.password = Some(Password::Stated(Secret::new("hunter2")));
     assert!(!format!("{config:?}").contains("hunter2"));
     assert_eq!(acceptor.accepted(), 1);

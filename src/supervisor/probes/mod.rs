@@ -47,8 +47,8 @@ pub trait Prober: Send + Sync {
     /// Whether a second probe may start while one is running. Not where a probe holds a session or logs on.
     fn overlaps(&self) -> bool;
 
-    /// Asks once, on a fresh connection or in a session that is held. `deadline` is when the answer is given up: a prober that can stop by itself in
-    /// a better way does so before, and need not mind it otherwise.
+    /// Asks once, on a fresh connection or in a session that is held. `deadline` is when the answer is given up: a prober
+    /// that can stop by itself in a better way does so before, and need not mind it otherwise.
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_>;
 
     /// Where a gateway's reports reach it, if it is they that it waits for.
