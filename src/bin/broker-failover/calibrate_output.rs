@@ -81,8 +81,8 @@ fn lengths(out: &mut impl Write, paths: &[&PathReport]) -> io::Result<()> {
     let width = width(paths);
     writeln!(
         out,
-        "{:<width$} {:>8} {:>8} {:>8} {:>8}  {:<24} {}",
-        "LENGTHS", "P50", "P90", "P99", "LONGEST", "EXPONENTIAL", "LOG-NORMAL"
+        "{:<width$} {:>8} {:>8} {:>8} {:>8}  {:<24} LOG-NORMAL",
+        "LENGTHS", "P50", "P90", "P99", "LONGEST", "EXPONENTIAL"
     )?;
     for path in paths {
         write!(out, "{:<width$}", visible(&path.endpoint))?;
