@@ -15,9 +15,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("manager", &["path", "engine"]),
     ("lease", &["engine"]),
     ("planning", &[]),
+    ("report", &[]),
     ("scenario", &["manager", "lease", "engine"]),
     ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
-    ("supervisor", &["scenario", "planning", "manager", "path", "lease", "engine"]),
+    ("supervisor", &["report", "scenario", "planning", "manager", "path", "lease", "engine"]),
     ("calibration", &["supervisor", "sim", "scenario", "planning", "engine"]),
 ];
 
