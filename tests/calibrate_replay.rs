@@ -138,13 +138,18 @@ BEGAN                    ON           CODE                   FOR
 2025-10-09T09:16:00.000Z east         NO_TARGET_AVAILABLE    6m 20s
 ";
     assert!(replay.starts_with(expected), "{replay}");
-    for line in [
-        "saved by failovers: the path left failed, flow open elsewhere            9m 25s",
-        "cost of the false ones, with their failbacks                               30s",
+    for (name, value) in [
+        ("saved by failovers: the path left failed, flow open elsewhere", "9m 25s"),
+        ("cost of the false ones, with their failbacks", "30s"),
+        ("gained by these settings", "8m 55s"),
+    ] {
+        assert!(replay.contains(&format!("\n{name:<62} {value:>16}\n")), "{name}\n{replay}");
+    }
+    for note in [
         "Note: a fence takes 5s, a switch 5s, a reconciliation 5s, and each succeeds",
         "Note: no result of any endpoint for more than 30s is a stop of the monitor.",
     ] {
-        assert!(replay.contains(line), "{line}\n{replay}");
+        assert!(replay.contains(note), "{note}\n{replay}");
     }
 }
 
