@@ -20,6 +20,7 @@ use super::super::probes::Verdict;
 use super::DriverState;
 use super::certificates::Seen;
 use super::hooks::Lane;
+use super::live::{Live, Sending};
 use super::shadow::Shadow;
 
 /// Failed switches in a row after which the group halts instead of trying once more.
@@ -52,6 +53,8 @@ pub enum Event {
         /// Who, as the kernel says.
         caller: Option<Peer>,
     },
+    /// A gateway says that orders may leave on a path.
+    Sending(Sending),
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// What [`Core::reloaded`] made of this loop is on disk: it goes on as that.
@@ -150,7 +153,7 @@ pub enum Effect {
         /// Number of the run.
         ticket: u64,
     },
-    /// Answer the command that this event carried.
+    /// Answer whoever asked by this event.
     Reply(Result<String, String>),
 }
 
@@ -280,7 +283,7 @@ pub struct Core {
     /// What the records say; see there.
     pub(super) memory: DriverState,
     /// A dry run: no hook runs, nothing moves, nothing is changed.
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// When the proof in memory stops being one.
     pub(super) proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
@@ -290,6 +293,7 @@ pub struct Core {
     /// Endpoints without a result since a reload made them others.
     pub(super) unheard: Vec<EndpointId>,
     pub(super) lane: Lane,
+    pub(super) live: Live,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
     pub(super) last_reason: Reason,
@@ -323,6 +327,7 @@ impl Core {
             awaited,
             unheard: Vec::new(),
             lane: Lane::default(),
+            live: Live::default(),
             certificates: Vec::new(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
@@ -339,6 +344,7 @@ impl Core {
         // How long ago that was, nobody knows: what holds only for a time holds no more.
         core.describe_proof(now, Duration::ZERO);
         core.mark_hold(now);
+        core.mark_live(now);
         core
     }
 
@@ -406,6 +412,10 @@ impl Core {
             Event::Stall { text } => self.forget(now, text, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
+            Event::Sending(sending) => {
+                let reply = self.sending(now, &sending, &mut effects);
+                effects.push(Effect::Reply(reply));
+            }
             Event::Deadline => {}
             Event::Reloaded(core) => {
                 *self = Self { undecided: Vec::new(), handled: now, ..*core };
@@ -415,6 +425,7 @@ impl Core {
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
+        self.mark_live(now);
         effects
     }
 
@@ -585,7 +596,7 @@ impl Core {
     }
 
     /// Code of the present halt.
-    fn halt_code(&self) -> Option<String> {
+    pub(super) fn halt_code(&self) -> Option<String> {
         let halted = self.engine.order_flow().is_halt();
         halted.then(|| self.engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code).to_owned())
     }
