@@ -118,7 +118,9 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
 /// Whether a probe may log on, as far as its keys tell.
 fn logs_on(probe: &ProbeConfig) -> bool {
     match &probe.kind {
-        ProbeKind::Tcp | ProbeKind::Tls(_) => false,
+        ProbeKind::Tcp | ProbeKind::Tls(_) | ProbeKind::Report(_) => false,
+        // Held, it logs on again only where its own session is lost, and waits between two.
+        ProbeKind::Fix(_) => true,
         ProbeKind::Http(HttpConfig { competing_session_status, .. }) => !competing_session_status.is_empty(),
         ProbeKind::WebSocket(WebSocketConfig { subscribe, competing_session_status, .. }) => {
             subscribe.is_some() || !competing_session_status.is_empty()
