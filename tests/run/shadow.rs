@@ -76,6 +76,8 @@ fn a_more_patient_shadow_says_whether_it_would_have_lost_the_path_too_and_a_rest
     let group = rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
     assert_eq!(group["shadow"]["group_first"], 1);
     rig.until("the shadow has lost it as well", |group| group["shadow"]["differs"].is_null());
+    // It is written a little later.
+    rig.wait("the end is written", |rig| !notes(rig, "SHADOW_ENDED").is_empty());
     let ended = notes(&rig, "SHADOW_ENDED");
     assert_eq!((ended.len(), &ended[0]["shadow"]["ended"]), (1, &Value::from("AGREED")));
     rig.kill();
