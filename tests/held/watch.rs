@@ -235,14 +235,14 @@ async fn a_server_that_accepts_and_hangs_is_left_a_timeout_later() {
 async fn a_websocket_that_gives_no_sign_of_life_is_lost_and_nobody_moves_for_it() {
     let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
     // Its probe is a connection: the session alone is silent.
-    let watch = "websocket = {}, ping_interval = \"100ms\"";
+    let watch = "websocket = {}, ping_interval = \"1s\"";
     let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", watch, &west)]).await;
-    tokio::time::sleep(QUIET).await;
-    assert_eq!(scene.east().await.sessions_lost, Some(0), "its pings are answered");
+    scene.until(0, "it was pinged again", |_| east.counts().pings >= 2).await;
+    assert_eq!(scene.east().await.sessions_lost, Some(0), "its first ping was answered");
     east.set(Mode::NoPong).await;
     scene.until(0, "the session is lost", |group| group.endpoints[0].sessions_lost >= Some(1)).await;
     let lost = scene.noted("SESSION_LOST");
-    assert!(lost[0].contains("no sign of life for 100ms"), "{lost:?}");
+    assert!(lost[0].contains("no sign of life for 1s"), "{lost:?}");
     tokio::time::sleep(QUIET).await;
     let status = scene.status(0).await;
     assert_eq!((&*status.order_flow, status.endpoints[0].consecutive_failures), ("OPEN east #1", 0));
