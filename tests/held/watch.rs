@@ -101,6 +101,12 @@ impl Scene {
         self.notes().into_iter().filter(|note| note.starts_with(start)).collect()
     }
 
+    /// Those notes, once there is one: the journal is written a little later than its records are made.
+    async fn until_noted(&self, start: &str) -> Vec<String> {
+        self.until(0, start, |_| !self.noted(start).is_empty()).await;
+        self.noted(start)
+    }
+
     async fn stop(self) {
         self.supervisor.stop("done").await.expect("the journal is well");
         let _ = std::fs::remove_dir_all(self.folder);
@@ -158,8 +164,8 @@ async fn a_killed_server_is_left_after_as_many_confirming_probes_as_the_trigger_
         let status = scene.east().await;
         assert_eq!((status.state, status.consecutive_failures), ("DOWN", 3), "three, and no fourth");
         assert_eq!(status.sessions_lost, Some(1));
-        assert_eq!(scene.noted("SESSION_LOST").len(), 1, "{:#?}", scene.notes());
-        assert!(scene.noted("SESSION_LOST")[0].ends_with("it is probed at once"), "{:#?}", scene.notes());
+        let lost = scene.until_noted("SESSION_LOST").await;
+        assert!(lost.len() == 1 && lost[0].ends_with("it is probed at once"), "{:#?}", scene.notes());
         scene.stop().await;
     }
 }
@@ -235,14 +241,14 @@ async fn a_server_that_accepts_and_hangs_is_left_a_timeout_later() {
 async fn a_websocket_that_gives_no_sign_of_life_is_lost_and_nobody_moves_for_it() {
     let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
     // Its probe is a connection: the session alone is silent.
-    let watch = "websocket = {}, ping_interval = \"100ms\"";
+    let watch = "websocket = {}, ping_interval = \"1s\"";
     let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", watch, &west)]).await;
-    tokio::time::sleep(QUIET).await;
-    assert_eq!(scene.east().await.sessions_lost, Some(0), "its pings are answered");
+    scene.until(0, "it was pinged again", |_| east.counts().pings >= 2).await;
+    assert_eq!(scene.east().await.sessions_lost, Some(0), "its first ping was answered");
     east.set(Mode::NoPong).await;
     scene.until(0, "the session is lost", |group| group.endpoints[0].sessions_lost >= Some(1)).await;
-    let lost = scene.noted("SESSION_LOST");
-    assert!(lost[0].contains("no sign of life for 100ms"), "{lost:?}");
+    let lost = scene.until_noted("SESSION_LOST").await;
+    assert!(lost[0].contains("no sign of life for 1s"), "{lost:?}");
     tokio::time::sleep(QUIET).await;
     let status = scene.status(0).await;
     assert_eq!((&*status.order_flow, status.endpoints[0].consecutive_failures), ("OPEN east #1", 0));
@@ -296,7 +302,7 @@ async fn what_cannot_be_opened_is_said_once_and_is_no_failure() {
         assert!(begun.elapsed() < LIMIT, "it asks again");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(scene.noted("SESSION_REFUSED"), ["SESSION_REFUSED east: status 503, expected [101]"]);
+    assert_eq!(scene.until_noted("SESSION_REFUSED").await, ["SESSION_REFUSED east: status 503, expected [101]"]);
     let status = scene.status(0).await;
     assert_eq!((&*status.order_flow, status.endpoints[0].state), ("OPEN east #1", "HEALTHY"));
     scene.stop().await;
