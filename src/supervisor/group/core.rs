@@ -20,6 +20,7 @@ use super::super::probes::Verdict;
 use super::DriverState;
 use super::certificates::Seen;
 use super::hooks::Lane;
+use super::live::{Live, Sending};
 
 /// Failed switches in a row after which the group halts instead of trying once more.
 pub(super) const MOST_FAILED_SWITCHES: u32 = 3;
@@ -51,6 +52,8 @@ pub enum Event {
         /// Who, as the kernel says.
         caller: Option<Peer>,
     },
+    /// A gateway says that orders may leave on a path.
+    Sending(Sending),
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// What [`Core::reloaded`] made of this loop is on disk: it goes on as that.
@@ -149,7 +152,7 @@ pub enum Effect {
         /// Number of the run.
         ticket: u64,
     },
-    /// Answer the command that this event carried.
+    /// Answer whoever asked by this event.
     Reply(Result<String, String>),
 }
 
@@ -275,7 +278,7 @@ pub struct Core {
     /// What the records say; see there.
     pub(super) memory: DriverState,
     /// A dry run: no hook runs, nothing moves, nothing is changed.
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// When the proof in memory stops being one.
     pub(super) proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
@@ -285,6 +288,7 @@ pub struct Core {
     /// Endpoints without a result since a reload made them others.
     pub(super) unheard: Vec<EndpointId>,
     pub(super) lane: Lane,
+    pub(super) live: Live,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
     pub(super) last_reason: Reason,
@@ -317,6 +321,7 @@ impl Core {
             awaited,
             unheard: Vec::new(),
             lane: Lane::default(),
+            live: Live::default(),
             certificates: Vec::new(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
@@ -333,6 +338,7 @@ impl Core {
         // How long ago that was, nobody knows: what holds only for a time holds no more.
         core.describe_proof(now, Duration::ZERO);
         core.mark_hold(now);
+        core.mark_live(now);
         core
     }
 
@@ -400,6 +406,10 @@ impl Core {
             Event::Stall { text } => self.forget(now, text, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
+            Event::Sending(sending) => {
+                let reply = self.sending(now, &sending, &mut effects);
+                effects.push(Effect::Reply(reply));
+            }
             Event::Deadline => {}
             Event::Reloaded(core) => {
                 *self = Self { undecided: Vec::new(), handled: now, ..*core };
@@ -411,6 +421,7 @@ impl Core {
         self.drive(now, &mut effects);
         // Whether a halted path takes cancels follows its probes, which no decision tells.
         self.publish(&mut effects, None);
+        self.mark_live(now);
         effects
     }
 
@@ -582,7 +593,7 @@ impl Core {
     }
 
     /// Code of the present halt.
-    fn halt_code(&self) -> Option<String> {
+    pub(super) fn halt_code(&self) -> Option<String> {
         let halted = self.engine.order_flow().is_halt();
         halted.then(|| self.engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code).to_owned())
     }
