@@ -37,8 +37,8 @@ fn main() -> ExitCode {
         repeat(iterations, || reader.may_submit(feed::now()).into());
     });
     let written = written(&mut bench, &memory);
-    bench.row("1c", read, seqlock, Limits::at_most(2.0, 1.3).instructions(1.6));
-    bench.row("1c", may, seqlock, Limits::at_most(2.0, 1.3).instructions(1.6));
+    bench.row("1c", read, seqlock, Limits::at_most(2.0, 1.3));
+    bench.row("1c", may, seqlock, Limits::at_most(2.0, 1.3));
     bench.row("1d", now, boottime, Limits::at_most(1.5, 1.2));
     bench.row("1b", written, read, Limits::at_most(4.0, 2.0));
 

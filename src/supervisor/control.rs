@@ -157,20 +157,21 @@ fn listen_on(path: &Path, mode: u32) -> io::Result<UnixListener> {
 /// Serves the socket until it is dropped.
 pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle, reports: Desk) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let served = Served { groups, reloads, reports, subscriptions: Subscriptions::default(), crowded: Arc::default() };
+    let (subscriptions, crowded) = (Subscriptions::default(), Arc::default());
+    let service = Service { groups, reloads, reports, subscriptions, crowded };
     loop {
         let Some(stream) = accept(&listener, "control").await else { continue };
         let place = match Arc::clone(&places).try_acquire_owned() {
             Ok(place) => place,
             Err(_) => {
-                served.crowded.notify_one();
+                service.crowded.notify_one();
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
                 place
             }
         };
-        let served = served.clone();
+        let service = service.clone();
         tokio::spawn(async move {
-            if let Err(error) = talk(stream, &served, place).await {
+            if let Err(error) = talk(stream, &service, place).await {
                 info!(%error, "control connection ended");
             }
         });
@@ -179,7 +180,7 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: 
 
 /// What every connection needs.
 #[derive(Clone)]
-struct Served {
+struct Service {
     groups: Arc<[GroupHandle]>,
     reloads: ReloadHandle,
     reports: Desk,
@@ -245,24 +246,19 @@ impl Connection {
     }
 }
 
-async fn reply(writer: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    // Who does not take its answer would hold its place for ever.
-    timeout(LONGEST_WAIT, writer.write_all(&line)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-}
-
-async fn talk(stream: UnixStream, served: &Served, place: OwnedSemaphorePermit) -> io::Result<()> {
-    let Served { groups, reloads, reports, subscriptions, crowded } = served;
+async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit) -> io::Result<()> {
+    let Service { groups, reloads, .. } = service;
     let mut connection = Connection::new(stream)?;
     let caller = connection.caller;
-    let mut gateway = reports.gateway(caller);
+    let mut gateway = service.reports.gateway(caller);
+    let mut reports = false;
     loop {
         let line = tokio::select! {
             // What was asked already is answered.
             biased;
             line = connection.next() => line?,
-            () = crowded.notified() => None,
+            // A gateway's silence means something; nobody else's does.
+            () = service.crowded.notified(), if !reports => None,
         };
         let Some(line) = line else { return Ok(()) };
         if !is_own(caller) {
@@ -273,6 +269,7 @@ async fn talk(stream: UnixStream, served: &Served, place: OwnedSemaphorePermit) 
             return connection.reply(&answer).await;
         }
         if let Some(report) = report::of_line(&line) {
+            reports = true;
             let answer = gateway.take(groups, report).await;
             connection.reply(&answer).await?;
             continue;
@@ -282,8 +279,8 @@ async fn talk(stream: UnixStream, served: &Served, place: OwnedSemaphorePermit) 
         let answer = match serde_json::from_slice(&line) {
             Ok(Request::Subscribe { subscribe: true, group }) => {
                 match group.map(|name| find(groups, Some(&name)).cloned()) {
-                    None => return subscriptions.serve(&mut connection.writer, groups.to_vec(), place).await,
-                    Some(Ok(group)) => return subscriptions.serve(&mut connection.writer, vec![group], place).await,
+                    None => return service.subscriptions.serve(connection, groups.to_vec(), place).await,
+                    Some(Ok(group)) => return service.subscriptions.serve(connection, vec![group], place).await,
                     Some(Err(why)) => Answer::Error(why),
                 }
             }

@@ -95,13 +95,14 @@ int main(int count, char **arguments) {
         printf("unreadable\n");
         return 0;
     }
-    printf("flow %d permits %d epoch %llu on %s%s%s%s sequence %llu\n", snapshot.flow, snapshot.permits,
+    printf("flow %d permits %d epoch %llu on %s%s%s%s%s sequence %llu\n", snapshot.flow, snapshot.permits,
            (unsigned long long)snapshot.epoch,
            snapshot.endpoint_hash == bff_hash("east")   ? "east"
            : snapshot.endpoint_hash == bff_hash("west") ? "west"
                                                         : "?",
            bff_is_stale(&snapshot, now) ? " stale" : " valid",
-           bff_may(&snapshot, BFF_SUBMIT, now) ? " submit" : "", snapshot.flags & BFF_STOPPED ? " stopped" : "",
+           bff_may(&snapshot, BFF_SUBMIT, now) ? " submit" : "",
+           snapshot.flags & BFF_KEEP_WHEN_STALE ? " keep" : "", snapshot.flags & BFF_STOPPED ? " stopped" : "",
            (unsigned long long)snapshot.sequence);
     bff_close(&feed);
     return 0;

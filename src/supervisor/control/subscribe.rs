@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::super::group::Recent;
 use super::super::group::task::GroupHandle;
-use super::{Answer, LONGEST_WAIT, reply};
+use super::{Answer, Connection, LONGEST_WAIT};
 
 /// Subscriptions at the same time. They take no place of those who have something to say.
 const MOST_SUBSCRIPTIONS: usize = 64;
@@ -60,19 +60,19 @@ impl Default for Subscriptions {
 }
 
 impl Subscriptions {
-    /// Tells `writer` of `groups` until it goes away, or all of them have ended. `place` is that of its connection.
+    /// Tells of `groups` until whoever is told goes away, or all of them have ended. `place` is that of its connection.
     pub(super) async fn serve<P>(
         &self,
-        writer: &mut (impl AsyncWriteExt + Unpin),
+        mut connection: Connection,
         groups: Vec<GroupHandle>,
         place: P,
     ) -> io::Result<()> {
         let Ok(_subscribed) = Arc::clone(&self.0).try_acquire_owned() else {
             let why = format!("there are {MOST_SUBSCRIPTIONS} subscriptions already");
-            return reply(writer, &Answer::Error(why)).await;
+            return connection.reply(&Answer::Error(why)).await;
         };
         drop(place);
-        follow(writer, groups).await
+        follow(&mut connection.writer, groups).await
     }
 }
 

@@ -438,9 +438,9 @@ impl Core {
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
-        self.mark_live(now);
         // Whether a halted path takes cancels follows its probes, which no decision tells.
         self.publish(&mut effects, None);
+        self.mark_live(now);
         effects
     }
 
