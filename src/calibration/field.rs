@@ -169,7 +169,7 @@ impl Moments {
     fn text(&mut self, text: &[u8]) -> Option<u64> {
         let (date, rest) = text.split_first_chunk::<10>()?;
         if self.day.0 != *date {
-            self.day = (*date, read_time(str::from_utf8(date).ok()?)?.checked_mul(1_000)?);
+            self.day = (*date, read_time(str::from_utf8(date).ok()?)?.saturating_mul(1_000));
         }
         let (&[b'T' | b't' | b' ', h1, h2, b':', m1, m2, b':', s1, s2], mut rest) = rest.split_first_chunk::<9>()?
         else {
@@ -188,14 +188,14 @@ impl Moments {
             }
             rest = digits.get(count..).filter(|_| count > 0)?;
         }
-        let local = self.day.1.checked_add((hour * 3_600 + minute * 60 + second) * SECOND + fraction)?;
+        let local = self.day.1.saturating_add((hour * 3_600 + minute * 60 + second) * SECOND + fraction);
         match *rest {
             [b'Z' | b'z'] => Some(local),
             [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
                 let (hours, minutes) = (two(h1, h2)?, two(m1, m2)?);
                 let offset = (hours * 3_600 + minutes * 60) * SECOND;
                 let valid = hours < 24 && minutes < 60;
-                (if sign == b'+' { local.checked_sub(offset) } else { local.checked_add(offset) }).filter(|_| valid)
+                valid.then(|| if sign == b'+' { local.saturating_sub(offset) } else { local.saturating_add(offset) })
             }
             _ => None,
         }
