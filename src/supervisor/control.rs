@@ -242,7 +242,11 @@ impl Connection {
     }
 
     pub(super) async fn reply(&mut self, answer: &Answer) -> io::Result<()> {
-        reply(&mut self.writer, answer).await
+        let mut line = serde_json::to_vec(answer)?;
+        line.push(b'\n');
+        // Who does not take its answer would hold its place for ever.
+        let told = timeout(LONGEST_WAIT, self.writer.write_all(&line)).await;
+        told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) fn prober(url: &str, config: &FixConfig) -> Arc<dyn Prober> {
         probes: vec![ProbeConfig { kind: ProbeKind::Fix(Box::new(config.clone())), slow_after: None }],
         require: Require::All,
         shared_fate: Vec::new(),
+        watch: None,
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
     };
     of_endpoint(&endpoint, &Resolver::default()).expect("a prober")
