@@ -58,6 +58,7 @@ mod read;
 mod record;
 mod retention;
 mod segment;
+mod shadow;
 mod stamp;
 mod writer;
 
@@ -82,6 +83,7 @@ pub use record::{
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
+pub use shadow::{ShadowAnswer, ShadowEnd, ShadowRecord};
 pub use stamp::{format as format_time, read as read_time};
 pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
 
