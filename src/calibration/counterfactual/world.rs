@@ -204,6 +204,8 @@ fn prepared(group: &GroupConfig, assumptions: &Assumptions) -> Result<GroupConfi
         hooks,
         max_hold: Duration::MAX,
         no_evidence_alarm: Duration::MAX,
+        // What it would do is looked at by a replay of its own.
+        shadow: None,
         ..group.clone()
     })
 }
