@@ -72,8 +72,14 @@ pub(super) enum StoreError {
 pub(super) struct Store {
     path: PathBuf,
     session: String,
-    /// Unlocked when it is closed.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Not left to closing: a program that is just being started may have the file open until it runs.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
 }
 
 impl Store {
@@ -97,7 +103,7 @@ impl Store {
         }
         let told = lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{}", std::process::id()));
         told.map_err(wrong)?;
-        Ok(Self { path: path.to_owned(), session: session.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), session: session.to_owned(), lock })
     }
 
     /// What is kept; a file that is not there is a session that begins.
