@@ -13,6 +13,7 @@ mod persist;
 #[cfg(test)]
 mod properties;
 mod reload;
+mod shadow;
 mod stages;
 mod status;
 pub mod task;
@@ -26,5 +27,6 @@ pub use outlets::{Change, Changes, GroupFeed, Recent};
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
+pub use shadow::{ShadowCounts, ShadowStatus};
 pub use stages::Reached;
 pub use status::{EndpointStatus, GroupStatus, SwitchStatus};

@@ -2,6 +2,7 @@
 
 mod live;
 mod reload;
+mod shadow;
 
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
         rto: None,
         name: "main".to_owned(),
         policy: Policy::new(settings).unwrap(),
+        shadow: None,
         probing: Probing {
             interval: Duration::from_secs(1),
             interval_when_failing: Duration::from_millis(250),
