@@ -11,7 +11,7 @@ use super::super::redact;
 use super::Secret;
 use super::codec::{Body, Decoder, Message, excerpt, tag};
 use super::store::Numbers;
-use crate::supervisor::journal::utc_stamp;
+use crate::supervisor::journal::format_time;
 
 /// How often a gap is asked for before the session is given up.
 const GAP_REQUESTS: u32 = 3;
@@ -590,7 +590,7 @@ fn seconds(seconds: u64) -> u64 {
 
 /// `20261130-05:00:00.000`
 fn sending_time(wall: u64) -> String {
-    let mut text = utc_stamp(wall / 1_000).replace('-', "").replace('T', "-");
+    let mut text = format_time(wall / 1_000).replace('-', "").replace('T', "-");
     // From microseconds and a Z to milliseconds.
     text.truncate(text.len().saturating_sub(4));
     text
