@@ -58,6 +58,7 @@
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
 //! - `report` (feature `report`): what a gateway tells a supervisor of its own session and orders, and a client for it.
 //! - `sim` (feature `sim`): triggers tried out on random blips and outages, in the real engine.
+//! - `calibration` (feature `calibrate`): blips, outages and triggers measured on a history of real probes.
 //! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
 //!   control and status. The binary runs it beside a gateway in any language.
 //!
@@ -65,9 +66,11 @@
 //!
 //! None by default. `scenario` adds the scenario format (`serde_json`); `feed` adds the feed (`memmap2`, `rustix`); `sim` adds
 //! the simulation (`rand_pcg`); `report` adds the client of a gateway that reports (`serde_json`, `rustix`); `supervisor`
-//! adds everything with effects (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never
-//! changes how existing items behave.
+//! adds everything with effects (`tokio`, `hyper`, `rustls` and more); `calibrate` adds calibration (`csv`, `flate2`,
+//! `zstd`); `cli` adds the binary. A feature adds items; it never changes how existing items behave.
 
+#[cfg(feature = "calibrate")]
+pub mod calibration;
 pub mod engine;
 #[cfg(feature = "feed")]
 pub mod feed;

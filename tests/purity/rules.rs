@@ -7,7 +7,8 @@ use crate::lexer::{self, Kind, Token};
 /// The rooms, and which others each may import. Besides itself a room knows only what its row says; in particular
 /// nothing is imported through the crate's root, whose re-exports would hide the direction.
 ///
-/// The simulator draws on planning, and the journal stores the scenario's inputs: the only imports between equals.
+/// The simulator draws on planning, the journal stores the scenario's inputs, and calibration reads journals and asks about
+/// the simulator's triggers: the only imports between equals.
 const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("path", &["engine"]),
@@ -19,6 +20,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("scenario", &["manager", "lease", "engine"]),
     ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
     ("supervisor", &["report", "scenario", "planning", "manager", "feed", "path", "lease", "engine"]),
+    ("calibration", &["supervisor", "sim", "scenario", "planning", "engine"]),
 ];
 
 /// What the engine may take from std, core and alloc. Everything else is refused, so that no list of clocks, threads,

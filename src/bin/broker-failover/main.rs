@@ -1,5 +1,7 @@
 //! The command line: argument parsing and output only.
 
+mod calibrate;
+mod calibrate_output;
 mod check;
 mod control;
 mod demo;
@@ -40,6 +42,7 @@ enum Command {
     Check(check::Arguments),
     Plan(Box<plan::Arguments>),
     Simulate(Box<simulate::Arguments>),
+    Calibrate(Box<calibrate::Arguments>),
     Run(run::Arguments),
     /// Print the state of a running supervisor
     Status {
@@ -169,6 +172,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
         Command::Follow(arguments) => follow::run(&arguments),
