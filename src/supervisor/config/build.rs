@@ -138,6 +138,7 @@ impl Builder<'_> {
             groups.extend(self.group(table, name));
         }
         fix::apart(self, tables, &groups);
+        super::feed::each_has_its_own(self, file, &groups);
         groups
     }
 
@@ -171,8 +172,9 @@ impl Builder<'_> {
             "manual" => FailbackMode::Manual,
             _ => FailbackMode::Automatic,
         };
-        let group = GroupConfig {
+        let mut group = GroupConfig {
             name,
+            feed: None,
             probing,
             endpoints,
             failback,
@@ -187,6 +189,7 @@ impl Builder<'_> {
             policy,
             shadow,
         };
+        group.feed = super::feed::read(self, table, &group);
         // Of a group that lacks what is faulty, there is nothing sensible to say.
         if self.findings.errors() == errors {
             lint::group(self, table, &group);
