@@ -64,10 +64,10 @@
 //!
 //! # Features
 //!
-//! None by default. `scenario` adds the scenario format (`serde_json`); `feed` adds the feed (`memmap2`, `rustix`); `report`
-//! adds the client of a gateway that reports (`serde_json`, `rustix`); `sim` adds the simulation (`rand_pcg`); `supervisor`
-//! adds everything with effects (`tokio`, `hyper`, `rustls` and more); `calibrate` adds calibration (`csv`, `flate2`, `zstd`);
-//! `cli` adds the binary. A feature adds items; it never changes how existing items behave.
+//! None by default. `scenario` adds the scenario format (`serde_json`); `feed` adds the feed (`memmap2`, `rustix`); `sim` adds
+//! the simulation (`rand_pcg`); `report` adds the client of a gateway that reports (`serde_json`, `rustix`); `supervisor`
+//! adds everything with effects (`tokio`, `hyper`, `rustls` and more); `calibrate` adds calibration (`csv`, `flate2`,
+//! `zstd`); `cli` adds the binary. A feature adds items; it never changes how existing items behave.
 
 #[cfg(feature = "calibrate")]
 pub mod calibration;
