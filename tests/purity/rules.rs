@@ -12,13 +12,14 @@ use crate::lexer::{self, Kind, Token};
 const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("path", &["engine"]),
+    ("feed", &["engine"]),
     ("manager", &["path", "engine"]),
     ("lease", &["engine"]),
     ("planning", &[]),
     ("report", &[]),
     ("scenario", &["manager", "lease", "engine"]),
     ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
-    ("supervisor", &["report", "scenario", "planning", "manager", "path", "lease", "engine"]),
+    ("supervisor", &["report", "scenario", "planning", "manager", "feed", "path", "lease", "engine"]),
     ("calibration", &["supervisor", "sim", "scenario", "planning", "engine"]),
 ];
 
@@ -193,6 +194,13 @@ pub(crate) fn check_source(file: &str, source: &str, packages: &[String]) -> Vec
         violations.extend(check_engine_words(&tokens).map(|(token, rule)| found(token.line, rule, token.text.clone())));
     }
     violations
+}
+
+/// Whether a file has unsafe code, or allows itself to.
+pub(crate) fn has_unsafe_code(source: &str) -> bool {
+    lexer::tokens(source)
+        .iter()
+        .any(|token| token.kind == Kind::Ident && ["unsafe", "unsafe_code"].contains(&&*token.text))
 }
 
 /// A file of documentation and attributes is no room: there is nothing in it to import or to import with.

@@ -10,6 +10,7 @@ mod calibrate_times;
 mod check;
 mod control;
 mod demo;
+mod follow;
 mod journal;
 mod log;
 mod plan;
@@ -57,6 +58,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    Follow(follow::Arguments),
     /// Say that the active path, in this epoch, can no longer submit orders
     ConfirmFence {
         #[command(flatten)]
@@ -179,6 +181,7 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
+        Command::Follow(arguments) => follow::run(&arguments),
         Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),
         Command::ConfirmReconciled { target, epoch } => {
             control::command(&target, group::Command::ConfirmReconciled { epoch })

@@ -2,6 +2,7 @@
 
 mod build;
 mod effective;
+mod feed;
 mod findings;
 mod keys;
 mod lint;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy, Silence};
+use crate::feed::Terms;
 pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
@@ -64,6 +66,8 @@ pub struct GroupConfig {
     pub name: String,
     /// From a fault until orders flow again, at worst. Settings that cannot meet it are refused. Absent: not checked.
     pub rto: Option<Duration>,
+    /// `feed`: what gateways read. None if absent.
+    pub feed: Option<FeedConfig>,
     /// `[group.policy]`
     pub policy: Policy,
     /// `[group.shadow]`: a policy that is only tried out. Where it says nothing it is `policy`.
@@ -83,6 +87,16 @@ pub struct GroupConfig {
     /// A gateway that still reports so long after a switch was carried out that it sends on the path that was left halts
     /// the group. Default 2 s.
     pub follow_within: Duration,
+}
+
+/// `feed`, `feed_valid_for`, `feed_when_stale`
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedConfig {
+    /// The file.
+    pub path: PathBuf,
+    /// How long it holds, and what gateways do then. Default: the worst detection time of the group's paths, at least 2 s
+    /// and at most 30 s; hold.
+    pub terms: Terms,
 }
 
 /// `[group.probing]`
