@@ -25,7 +25,7 @@ use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
     Recovered, RecoveredGroup, flow_text,
 };
-use super::probes::{ProberError, Resolver};
+use super::probes::{ProberError, Resolver, farewell};
 use super::report::Desk;
 use super::scheduler::{self, Scheduler};
 use reloader::{Probers, Reloader, Watching, probers};
@@ -34,6 +34,8 @@ pub use reloader::ReloadHandle;
 
 /// Events of the scheduler that may wait for a group.
 const BACKLOG: usize = 1024;
+/// How long the sessions that probes hold may take to say goodbye, at a stop.
+const FAREWELL: Duration = Duration::from_secs(4);
 
 /// How a supervisor starts.
 #[derive(Clone, Debug, Default)]
@@ -180,6 +182,8 @@ impl Supervisor {
         let (journal, clock, reason) = (self.journal, self.clock, reason.to_owned());
         let closing = tokio::task::spawn_blocking(move || journal.close(clock.now(), reason)).await;
         self.scheduler.stop();
+        // Sessions that probes held say goodbye.
+        let _ = tokio::task::spawn_blocking(|| farewell(FAREWELL)).await;
         closing.unwrap_or(Err(JournalFailed::Closed))
     }
 }

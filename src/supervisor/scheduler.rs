@@ -25,7 +25,7 @@
 //!
 //! Two, whatever the number of endpoints. One keeps time and does nothing else. The other carries all probes as
 //! non-blocking tasks; if a probe blocks it nonetheless, it is left to that probe and another takes its place, and the
-//! endpoint's slots fail until the call returns.
+//! endpoint's slots fail until the call returns. (A probe that holds a session has a thread of its own for that.)
 
 use std::fmt;
 use std::future::poll_fn;

@@ -21,7 +21,8 @@ use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, keys, lint,
+    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, fix, keys,
+    lint,
 };
 
 /// What checking a file came to.
@@ -136,6 +137,7 @@ impl Builder<'_> {
             self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
+        fix::apart(self, tables, &groups);
         super::feed::each_has_its_own(self, file, &groups);
         groups
     }
@@ -363,7 +365,7 @@ impl Builder<'_> {
                 &table.span,
                 &table.path,
                 found,
-                "exactly one of tcp, tls, http, websocket, exec, report",
+                "exactly one of tcp, tls, http, websocket, exec, fix, report",
             );
             return None;
         };
@@ -371,8 +373,9 @@ impl Builder<'_> {
         let schemes: &[&str] = match kind {
             "http" => &["http", "https"],
             "websocket" => &["ws", "wss"],
-            "tls" => &["tls", "https", "tcp", "fix", "wss"],
-            "tcp" => &["tcp", "tls", "http", "https", "fix", "ws", "wss"],
+            "tls" => &["tls", "https", "tcp", "fix", "fixs", "wss"],
+            "tcp" => &["tcp", "tls", "http", "https", "fix", "fixs", "ws", "wss"],
+            "fix" => &["fix", "fixs"],
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
@@ -392,6 +395,7 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
+            "fix" => ProbeKind::Fix(Box::new(self.fix(inner, tls)?)),
             "report" => ProbeKind::Report(self.report(inner)?),
             "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
@@ -533,7 +537,7 @@ impl Builder<'_> {
         Some(command)
     }
 
-    fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
+    pub(super) fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
         let path = self.path(table.text(key)?);
         if !path.is_file() {
             self.error(table, key, format!("{} is not a file", path.display()), "a file that exists");

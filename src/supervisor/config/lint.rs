@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, feed, recovery, reports};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, feed, fix, recovery, reports};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -18,6 +18,7 @@ use crate::supervisor::clock::BootClock;
 pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
     policy(builder, table, group);
     endpoints(builder, table, group);
+    fix::lint(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
     feed::lint(builder, table, group);
@@ -115,6 +116,7 @@ fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
         ProbeKind::Tls(tls)
         | ProbeKind::Http(HttpConfig { tls, .. })
         | ProbeKind::WebSocket(WebSocketConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Fix(config) => config.tls.ca_file.as_deref(),
         ProbeKind::Tcp | ProbeKind::Exec(_) | ProbeKind::Report(_) => None,
     })
 }

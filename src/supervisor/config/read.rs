@@ -40,6 +40,7 @@ pub(super) enum Value {
     Duration(Duration),
     Share(f64),
     Texts(Vec<String>),
+    Integers(Vec<u64>),
     Statuses(Vec<u16>),
     Table(Table),
     Tables(Vec<Table>),
@@ -103,6 +104,13 @@ impl Table {
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         match self.entry(key) {
             Some(Entry { value: Value::Texts(texts), .. }) => texts.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn integers(&self, key: &str) -> Vec<u64> {
+        match self.entry(key) {
+            Some(Entry { value: Value::Integers(integers), .. }) => integers.clone(),
             _ => Vec::new(),
         }
     }
@@ -205,6 +213,7 @@ impl Reader<'_, '_> {
                 given.as_str().filter(|text| choices.contains(text)).map(|text| Value::Text(text.to_owned()))
             }
             Kind::Texts => list(given, |item| item.as_str().map(str::to_owned)).map(Value::Texts),
+            Kind::Integers => list(given, |item| integer(item, 0, u64::MAX)).map(Value::Integers),
             Kind::Statuses => list(given, |item| u16::try_from(integer(item, 100, 599)?).ok()).map(Value::Statuses),
             Kind::Table(shape) => {
                 given.as_table().map(|table| Value::Table(self.table(table, span.clone(), shape, at.to_owned())))
@@ -223,7 +232,11 @@ impl Reader<'_, '_> {
             }),
         };
         if read.is_none() {
-            self.findings.error(&span, at, format!("found {}", excerpt(given)), expected(kind));
+            let found = match kind {
+                Kind::Secret => format!("a value of type {}", given.type_str()),
+                _ => excerpt(given),
+            };
+            self.findings.error(&span, at, format!("found {found}"), expected(kind));
         }
         read
     }
@@ -278,6 +291,7 @@ pub(super) fn expected(kind: Kind) -> String {
         Kind::Duration => DURATION.to_owned(),
         Kind::Share => "a number from 0 to 1".to_owned(),
         Kind::Texts => "an array of strings".to_owned(),
+        Kind::Integers => "an array of integers from 0".to_owned(),
         Kind::Statuses => "an array of HTTP status codes (100 to 599)".to_owned(),
         Kind::Choice(choices) => choices.iter().map(|choice| format!("{choice:?}")).collect::<Vec<_>>().join(" or "),
         Kind::Table(_) => "a table".to_owned(),

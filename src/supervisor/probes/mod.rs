@@ -19,6 +19,7 @@ use super::report::Inbox;
 mod answer;
 mod exec;
 mod fault;
+mod fix;
 mod http;
 mod report;
 mod resolve;
@@ -28,6 +29,7 @@ mod tcp;
 mod tls;
 mod websocket;
 
+pub use fix::{Password, Secret, farewell};
 pub use resolve::{MOST_LOOKUPS, Resolver};
 pub use target::{Host, Scheme, Target, UrlError, redact};
 pub use tls::TlsSetupError;
@@ -43,8 +45,8 @@ pub trait Prober: Send + Sync {
     /// Whether a second probe may start while one is running. Not where a probe holds a session or logs on.
     fn overlaps(&self) -> bool;
 
-    /// Asks once, on a fresh connection. `deadline` is when the answer is given up: a prober that can stop by itself in
-    /// a better way does so before, and need not mind it otherwise.
+    /// Asks once, on a fresh connection or in a session that is held. `deadline` is when the answer is given up: a prober
+    /// that can stop by itself in a better way does so before, and need not mind it otherwise.
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_>;
 
     /// Where a gateway's reports reach it, if it is they that it waits for.
@@ -103,9 +105,30 @@ pub fn prober(
                     dialler.close = Close::Orderly;
                     Some(tls::Connector::new(&config.tls, &dialler.target, true)?)
                 }
-                other => return Err(ProberError::Scheme { scheme: other.name(), probe: "http" }),
+                other => {
+                    return Err(ProberError::Scheme {
+                        probe: "http",
+                        expected: "http:// or https://",
+                        scheme: other.name(),
+                    });
+                }
             };
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
+        }
+        ProbeKind::Fix(config) => {
+            let dialler = dialler(Close::Orderly)?;
+            let tls = match dialler.target.scheme {
+                Scheme::Fix => None,
+                Scheme::Fixs => Some(tls::Connector::new(&config.tls, &dialler.target, false)?),
+                other => {
+                    return Err(ProberError::Scheme {
+                        probe: "fix",
+                        expected: "fix:// or fixs://",
+                        scheme: other.name(),
+                    });
+                }
+            };
+            Box::new(fix::FixProbe::new(dialler, tls, config))
         }
         ProbeKind::Report(config) => Box::new(report::ReportProbe::new(config)),
         ProbeKind::WebSocket(config) => Box::new(websocket::WebSocketProbe::new(dialler(Close::Orderly)?, config)?),
@@ -125,13 +148,15 @@ pub enum ProberError {
     /// The endpoint's url.
     #[error("url: {0}")]
     Url(#[from] UrlError),
-    /// A probe of something else than it speaks.
-    #[error("url: {probe} needs {}, found {scheme}://", if *.probe == "http" { "http:// or https://" } else { "ws:// or wss://" })]
+    /// A probe of something that speaks another protocol.
+    #[error("url: {probe} needs {expected}, found {scheme}://")]
     Scheme {
+        /// Which one.
+        probe: &'static str,
+        /// What it speaks.
+        expected: &'static str,
         /// Found.
         scheme: &'static str,
-        /// What speaks it.
-        probe: &'static str,
     },
     /// TLS.
     #[error(transparent)]
@@ -282,6 +307,10 @@ pub enum Fault {
     Tls,
     /// An answer, but not the expected one (status, body, exit status).
     UnexpectedAnswer,
+    /// The far side answered a Logon with no: the credential may be wrong, and asking on may lock it.
+    LogonRefused,
+    /// The two sides' sequence numbers do not fit: a person must look.
+    SequenceBroken,
     /// The right answer, too late (`slow_after`).
     Slow,
     /// The probe itself failed.
@@ -313,6 +342,8 @@ pub enum NoEvidence {
     Throttled,
     /// Another session took the identity.
     CompetingSession,
+    /// A probe that logs on waits until it may do so again; nobody was asked.
+    LogonWait,
     /// This process was frozen or late.
     Frozen,
     /// The gateway reported nothing.

@@ -46,7 +46,13 @@ impl Handshake {
         let tls = match dialler.target.scheme {
             Scheme::Ws => None,
             Scheme::Wss => Some(Connector::new(&config.tls, &dialler.target, true)?),
-            other => return Err(ProberError::Scheme { scheme: other.name(), probe: "websocket" }),
+            other => {
+                return Err(ProberError::Scheme {
+                    probe: "websocket",
+                    expected: "ws:// or wss://",
+                    scheme: other.name(),
+                });
+            }
         };
         http::check_path(&config.path)?;
         http::check_headers(&config.headers)?;
