@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::engine::{Endpoint, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
 
-use super::config::{
+use super::config::{Depth, Exclusivity, 
     CancelOnDisconnect, Config, EndpointConfig, FailbackMode, GroupConfig, Hooks, Probing, Require, SupervisorConfig,
     redacted,
 };
@@ -120,6 +120,18 @@ macro_rules! in_small_letters {
 
 in_small_letters!(CancelOnDisconnect, FailbackMode, Require, ResumeAfterHalt, Silence);
 
+impl InWords for Depth {
+    fn in_words(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
+impl InWords for Exclusivity {
+    fn in_words(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
 impl InWords for Trigger {
     fn in_words(&self) -> String {
         match self.rule() {
@@ -147,7 +159,19 @@ fn primary(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
 /// What a reload does to a group of the same name and primary; `None` if nothing differs.
 #[must_use]
 pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
-    let GroupConfig { name: _, rto, policy, probing, endpoints: _, failback, hooks, max_hold, no_evidence_alarm } = old;
+    let GroupConfig {
+        name: _,
+        rto,
+        exclusivity,
+        required_depth,
+        policy,
+        probing,
+        endpoints: _,
+        failback,
+        hooks,
+        max_hold,
+        no_evidence_alarm,
+    } = old;
     let names = |group: &GroupConfig| group.endpoints.iter().map(|one| one.endpoint.name.clone()).collect::<Vec<_>>();
     let (mut words, mut others) = (Vec::new(), BTreeSet::new());
     for gone in names(old).iter().filter(|name| endpoint(new, name).is_none()) {
@@ -182,6 +206,8 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     let (is_policy, is_pace) = (!policy.is_empty(), !probing.is_empty());
     words.extend(policy.into_iter().chain(probing));
     differs(&mut words, "rto", rto, &new.rto);
+    differs(&mut words, "exclusivity", exclusivity, &new.exclusivity);
+    differs(&mut words, "required_depth", required_depth, &new.required_depth);
     differs(&mut words, "failback mode", failback, &new.failback);
     words.extend(of_hooks(hooks, &new.hooks));
     differs(&mut words, "max_hold", max_hold, &new.max_hold);

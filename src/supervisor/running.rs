@@ -24,7 +24,7 @@ use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
     Recovered, RecoveredGroup, flow_text,
 };
-use super::probes::{ProberError, Resolver};
+use super::probes::{Limits, ProberError, Resolver};
 use super::scheduler::{self, Scheduler};
 use reloader::{Probers, Reloader, Watching, probers};
 
@@ -119,13 +119,16 @@ impl Supervisor {
         let clock = BootClock::default();
         let (journal, recovered) = Journal::open(journal_options(config), clock.now())?;
         let scheduler = Scheduler::start(scheduler::Options { clock, seed: options.seed })?;
-        let resolver = Resolver::default();
+        let (resolver, limits) = (Resolver::default(), Limits::default());
+        limits.set_budgets(&config.budgets);
         // What may be refused comes first, for every group: a supervisor that does not start ran no hook of any.
         let mut ready = Vec::new();
         for group in &config.groups {
             let refused = |error| StartError::Probe { group: group.name.clone(), error };
-            let probers = probers(group, |_| true, &resolver).map_err(refused)?;
-            ready.push((restored(group, &recovered, options, clock)?, probers));
+            let probers = probers(group, |_| true, &resolver, &limits).map_err(refused)?;
+            let core = restored(group, &recovered, options, clock)?;
+            limits.recall(&group.name, &core.state().refused_logons);
+            ready.push((core, probers));
         }
         for (core, _) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
@@ -133,7 +136,7 @@ impl Supervisor {
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
         for (group, (core, probers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (asked, feed) = watch(group, &scheduler, probers);
+            let (asked, feed) = watch(group, &scheduler, probers, &limits);
             watching.insert(group.name.clone(), asked);
             groups.push(task::start(core, journal.handle(), clock, feed));
         }
@@ -141,7 +144,16 @@ impl Supervisor {
         let (groups, file) = (Arc::from(groups), options.file.clone());
         let (config, journal_handle) = (config.clone(), journal.handle());
         let reloader =
-            Reloader { file, config, groups: Arc::clone(&groups), watching, journal: journal_handle, clock, resolver };
+            Reloader {
+            file,
+            config,
+            groups: Arc::clone(&groups),
+            watching,
+            journal: journal_handle,
+            clock,
+            resolver,
+            limits,
+        };
         let (reloads, reloader) = reloader.start();
         Ok(Self { groups, reloads, clock, journal, reloader, scheduler })
     }
@@ -302,12 +314,12 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Asks the group's endpoints, and where their results come out.
-fn watch(group: &GroupConfig, scheduler: &Scheduler, probers: Probers) -> (Watching, Feed) {
+fn watch(group: &GroupConfig, scheduler: &Scheduler, probers: Probers, limits: &Limits) -> (Watching, Feed) {
     let (sender, events) = mpsc::channel(BACKLOG);
     let mut watching = Watching { scheduled: scheduler.group(sender), endpoints: Vec::new(), probers: BTreeMap::new() };
     for (name, prober) in probers {
         watching.watch(group, &name, prober);
     }
-    let feed = Feed { events, watched: watching.endpoints.clone() };
+    let feed = Feed { events, watched: watching.endpoints.clone(), limits: limits.clone() };
     (watching, feed)
 }

@@ -154,7 +154,7 @@ async fn a_ping_against_each_fault() {
         ("200", Mode::Status(200, ""), "UnexpectedAnswer", "status 200"),
         ("409", Mode::Status(409, ""), "?CompetingSession", "another session"),
         ("429", Mode::Status(429, "Retry-After: 60\r\n"), "?Throttled", ""),
-        ("418", Mode::Status(418, "Retry-After: Sun, 06 Nov 2190 08:49:37 GMT\r\n"), "?Throttled", ""),
+        ("418", Mode::Status(418, "Retry-After: Sun, 06 Nov 2190 08:49:37 GMT\r\n"), "?Banned", ""),
         ("302", Mode::Status(302, "Location: ws://127.0.0.1:1/\r\n"), "UnexpectedAnswer", "status 302"),
         ("wrong key", Mode::WrongKey, "UnexpectedAnswer", "Sec-WebSocket-Accept"),
         ("a subprotocol unasked", Mode::Chooses("v2"), "UnexpectedAnswer", "subprotocol"),

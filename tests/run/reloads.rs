@@ -278,7 +278,8 @@ fn another_policy_is_a_restart_of_the_monitor_and_keeps_cooldown_and_order_flow(
     rig.behave("fence", "fail");
     rig.set("east", Mode::Refuse);
     rig.wait("the fence fails", |rig| rig.count("failed fence") >= 1);
-    edit(&rig, "[group.policy]", "[group.policy]\nrequire_fence = false");
+    let unfenced = "exclusivity = \"last-login-wins\"\n[group.policy]\nrequire_fence = false";
+    edit(&rig, "[group.policy]", unfenced);
     assert!(hangup(&mut rig, "RELOAD_REFUSED").contains("require_fence is false while epoch 3 is being left"));
     assert_eq!(rig.count("start switch"), 2);
     rig.verify();

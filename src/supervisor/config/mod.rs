@@ -1,6 +1,8 @@
 //! The supervisor's configuration: what a checked TOML file says.
 
+mod budget;
 mod build;
+mod depth;
 mod effective;
 mod findings;
 mod keys;
@@ -17,8 +19,10 @@ use std::time::Duration;
 use crate::engine::{Endpoint, Policy};
 pub use crate::planning::Detection;
 
+pub use budget::BudgetConfig;
 pub(crate) use build::redacted;
 pub use build::{Checked, load, parse, socket};
+pub use depth::{Depth, Exclusivity, Identity, Terms};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
 pub use plan::{PlanFile, duration, load_plan, parse_plan};
@@ -31,6 +35,8 @@ pub struct Config {
     pub supervisor: SupervisorConfig,
     /// `[[group]]`, in order; names are unique.
     pub groups: Vec<GroupConfig>,
+    /// `[[budget]]`: what probes may ask of one credential or address.
+    pub budgets: Vec<BudgetConfig>,
     /// SHA-256 of the file, in hexadecimal; the journal keeps it.
     pub hash: String,
 }
@@ -59,6 +65,10 @@ pub struct GroupConfig {
     pub name: String,
     /// From a fault until orders flow again, at worst. Settings that cannot meet it are refused. Absent: not checked.
     pub rto: Option<Duration>,
+    /// What the broker does with a second session of one identity. Default unknown, which is read as the strictest of each.
+    pub exclusivity: Exclusivity,
+    /// What must have been proved of a path within `max_health_age` for it to be a target. Default reachable.
+    pub required_depth: Depth,
     /// `[group.policy]`
     pub policy: Policy,
     /// `[group.probing]`
@@ -136,6 +146,8 @@ pub struct ProbeConfig {
     pub kind: ProbeKind,
     /// An answer that takes as long or longer counts as a failure.
     pub slow_after: Option<Duration>,
+    /// What its success proves, and what it costs.
+    pub terms: Terms,
 }
 
 /// What a probe does. The address is the endpoint's `url`.
@@ -175,6 +187,8 @@ pub struct HttpConfig {
     pub expect_status: Vec<u16>,
     /// The body must contain this.
     pub expect_body: Option<String>,
+    /// JSON pointer to the account in the body.
+    pub account_pointer: Option<String>,
     /// These say that another session holds our login. Default none.
     pub competing_session_status: Vec<u16>,
     /// TLS, for https.
@@ -207,6 +221,8 @@ pub struct ExecConfig {
     pub command: Vec<String>,
     /// This says that another session holds our login.
     pub competing_session_exit: Option<u8>,
+    /// This says that our credential was not accepted.
+    pub logon_refused_exit: Option<u8>,
 }
 
 /// Whether a failback is done or only reported.

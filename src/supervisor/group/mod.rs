@@ -3,6 +3,7 @@
 //! [`core`] decides, without I/O or clock: events go in, effects come out in the order in which they must happen
 //! (a record before the effect that it announces). [`task`] carries them out.
 
+mod bars;
 mod certificates;
 pub mod core;
 mod hooks;
@@ -23,4 +24,4 @@ pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
 pub use stages::Reached;
-pub use status::{EndpointStatus, GroupStatus, SwitchStatus};
+pub use status::{DepthAges, EndpointStatus, GroupStatus, SwitchStatus};

@@ -17,7 +17,7 @@ use super::super::clock::BootClock;
 use super::super::config::{Config, Finding, GroupConfig, Severity, load};
 use super::super::group::task::{Found, GroupHandle, Message, Offer, Watched};
 use super::super::journal::{Body, CommandRecord, Entry, JournalFailed, JournalHandle, NoteRecord, Peer};
-use super::super::probes::{Prober, ProberError, Resolver, of_endpoint};
+use super::super::probes::{Limits, Prober, ProberError, Resolver, within};
 use super::super::reload::{GroupChange, compare};
 use super::super::scheduler::{self, Watch};
 
@@ -112,9 +112,10 @@ pub(super) fn probers(
     group: &GroupConfig,
     wanted: impl Fn(&str) -> bool,
     resolver: &Resolver,
+    limits: &Limits,
 ) -> Result<Probers, ProberError> {
     let endpoints = group.endpoints.iter().filter(|one| wanted(&one.endpoint.name));
-    endpoints.map(|one| Ok((one.endpoint.name.clone(), of_endpoint(one, resolver)?))).collect()
+    endpoints.map(|one| Ok((one.endpoint.name.clone(), within(limits, &group.name, one, resolver)?))).collect()
 }
 
 /// The one place where the configuration of a running supervisor changes.
@@ -128,6 +129,8 @@ pub(super) struct Reloader {
     pub(super) journal: JournalHandle,
     pub(super) clock: BootClock,
     pub(super) resolver: Resolver,
+    /// Outlive every reload: what was spent is spent.
+    pub(super) limits: Limits,
 }
 
 /// A running [`Reloader`]. Dropped, nobody is asked any more.
@@ -198,6 +201,11 @@ impl Reloader {
             Ok(changes) => changes,
             Err(why) => return self.refuse(refused(&why)).await,
         };
+        if changes.is_empty() && new.budgets != self.config.budgets {
+            self.limits.set_budgets(&new.budgets);
+            self.config = new;
+            return Ok("reloaded: the budgets".to_owned());
+        }
         if changes.is_empty() {
             self.config.hash = new.hash;
             return Ok(format!("{shown} says the same as before; there was nothing to change"));
@@ -220,6 +228,7 @@ impl Reloader {
             // A group that has stopped needs not know.
             let _ = go.send(watching.endpoints.clone());
         }
+        self.limits.set_budgets(&new.budgets);
         self.config = new;
         Ok(format!("reloaded: {}", words.join("; ")))
     }
@@ -229,7 +238,7 @@ impl Reloader {
         let (mut offered, mut refused) = (Vec::new(), Vec::new());
         for change in changes {
             let name = change.config.name.clone();
-            match probers(&change.config, |one| change.others.contains(one), &self.resolver) {
+            match probers(&change.config, |one| change.others.contains(one), &self.resolver, &self.limits) {
                 Ok(probers) => offered.push((change, probers)),
                 Err(error) => refused.push(format!("group {name:?}: {error}")),
             }
