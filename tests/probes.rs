@@ -21,7 +21,8 @@ use broker_failover::engine::{
     Endpoint, EndpointId, EndpointState, Engine, FailoverOutcome, FenceStatus, Policy, ProbeResult, Timestamp,
 };
 use broker_failover::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, ExecConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, Terms, TlsConfig,
+    CancelOnDisconnect, EndpointConfig, ExecConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, Terms,
+    TlsConfig,
 };
 use broker_failover::supervisor::probes::{
     Evidence, Fault, NoEvidence, ProbeFuture, Prober, ProberError, Resolver, Verdict, of_endpoint, probe_once,
@@ -68,7 +69,10 @@ fn endpoint(url: &str, kinds: &[ProbeKind]) -> EndpointConfig {
     EndpointConfig {
         endpoint: Endpoint::primary("east", "us-east-1", url),
         explicit_priority: true,
-        probes: kinds.iter().map(|kind| ProbeConfig { kind: kind.clone(), slow_after: None, terms: Terms::default() }).collect(),
+        probes: kinds
+            .iter()
+            .map(|kind| ProbeConfig { kind: kind.clone(), slow_after: None, terms: Terms::default() })
+            .collect(),
         require: Require::All,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
@@ -238,7 +242,8 @@ async fn http_against_each_fault() {
     let limited = of_endpoint(&config, &Resolver::default()).expect("a prober");
     cases.push(Case::new("slow_after", limited, "Slow"));
     run(&cases).await;
-    let throttled: Vec<_> = [13, 15].map(|place| &front_ends[place]).iter().map(|front_end| front_end.counts().requests).collect();
+    let throttled: Vec<_> =
+        [13, 15].map(|place| &front_ends[place]).iter().map(|front_end| front_end.counts().requests).collect();
     assert!(throttled.iter().all(|requests| *requests <= 10), "one request in each attempt: {throttled:?}");
 }
 
@@ -318,8 +323,11 @@ async fn a_certificate_tells_how_long_it_still_holds_and_may_have_another_name()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exec_against_each_end_of_a_program() {
     let marker = "broker-failover-probe-that-hangs";
-    let missing =
-        ProbeKind::Exec(ExecConfig { command: vec!["/nonexistent/probe".to_owned()], competing_session_exit: None, logon_refused_exit: None });
+    let missing = ProbeKind::Exec(ExecConfig {
+        command: vec!["/nonexistent/probe".to_owned()],
+        competing_session_exit: None,
+        logon_refused_exit: None,
+    });
     let mut cases = vec![
         Case::new("exit 0", prober("fix://127.0.0.1:1", &[exec("exit 0")]), "+"),
         Case::new(
@@ -431,8 +439,15 @@ fn what_cannot_be_carried_out_is_refused_before_anything_is_asked() {
     let text = refused(url, &[with(&|c| c.headers.push(("X".to_owned(), "s3cret\r\nY: z".to_owned())))]);
     assert!(text.contains("header \"X\"") && !text.contains("s3cret"));
     assert!(
-        refused(url, &[ProbeKind::Exec(ExecConfig { command: Vec::new(), competing_session_exit: None, logon_refused_exit: None })])
-            .contains("command")
+        refused(
+            url,
+            &[ProbeKind::Exec(ExecConfig {
+                command: Vec::new(),
+                competing_session_exit: None,
+                logon_refused_exit: None
+            })]
+        )
+        .contains("command")
     );
     let tls = |ca_file: &str| ProbeKind::Tls(TlsConfig { ca_file: Some(ca_file.into()), server_name: None });
     assert!(refused("tls://h", &[tls("/nonexistent.pem")]).contains("/nonexistent.pem"));

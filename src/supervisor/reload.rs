@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::engine::{Endpoint, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
 
-use super::config::{Depth, Exclusivity, 
-    CancelOnDisconnect, Config, EndpointConfig, FailbackMode, GroupConfig, Hooks, Probing, Require, SupervisorConfig,
-    redacted,
+use super::config::{
+    CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hooks, Probing, Require,
+    SupervisorConfig, redacted,
 };
 
 /// What a reload does to one group.

@@ -143,8 +143,7 @@ impl Supervisor {
         tell_of_failure(journal.handle(), &groups);
         let (groups, file) = (Arc::from(groups), options.file.clone());
         let (config, journal_handle) = (config.clone(), journal.handle());
-        let reloader =
-            Reloader {
+        let reloader = Reloader {
             file,
             config,
             groups: Arc::clone(&groups),

@@ -1,6 +1,8 @@
 //! The trace of sessions that a test's servers saw, and the rule that every such test checks: never two at once under
 //! one exclusive identity.
 
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it, as it would of a library")]
+
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -50,7 +50,11 @@ fn what_is_not_stated_is_the_strictest_and_warned_of() {
 fn a_path_whose_probes_cannot_prove_the_required_depth_is_refused() {
     let deep = "required_depth = \"authenticated\"";
     let shallow = file(deep, "", EAST, "");
-    assert_eq!(findings(&shallow, Severity::Error).len(), 2, "both endpoints: a credential alone proves nothing unsaid");
+    assert_eq!(
+        findings(&shallow, Severity::Error).len(),
+        2,
+        "both endpoints: a credential alone proves nothing unsaid"
+    );
     let proves = EAST.replace("headers", "proves = \"authenticated\", headers");
     let both = shallow.replace(EAST, &proves);
     let group = accepted(&both);
@@ -65,22 +69,21 @@ fn no_probe_may_state_more_than_it_can_prove() {
         ("probe = { http = { proves = \"authenticated\" } }", "it carries no credential"),
         ("probe = { http = { proves = \"order-path\", headers = { key = \"k\" } } }", "it only reads"),
     ] {
-        refused(&file("", "", probe, ""), "group[0].endpoint[0].probe[0].", found);
+        refused(&file("", "", probe, ""), "group[0].endpoint[0].probe.", found);
     }
     let posts = "probe = { http = { proves = \"order-path\", method = \"POST\", headers = { key = \"k\" } } }";
     assert_eq!(accepted(&file("", "", posts, "")).endpoints[0].provable(), Depth::OrderPath);
     let runs = "probe = { exec = { command = [\"true\"], proves = \"order-path\" } }";
     assert_eq!(accepted(&file("", "", runs, "")).endpoints[0].provable(), Depth::OrderPath);
-    let user = file("", "", "probe = { http = { proves = \"authenticated\" } }", "").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
+    let user =
+        file("", "", "probe = { http = { proves = \"authenticated\" } }", "").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
     assert_eq!(accepted(&user).endpoints[0].provable(), Depth::Authenticated);
 }
 
 #[test]
 fn b12_no_probe_logs_on_with_the_identity_that_trades_on_an_exclusive_broker() {
     let trading = EAST.replace("headers", "identity = \"trading\", headers");
-    for exclusivity in
-        ["unknown", "last-login-wins", "oldest-evicted", "refused-until-aged", "venue-arbitrated"]
-    {
+    for exclusivity in ["unknown", "last-login-wins", "oldest-evicted", "refused-until-aged", "venue-arbitrated"] {
         let text = file(&format!("exclusivity = \"{exclusivity}\""), "", &trading, "");
         refused(&text, "group[0].endpoint[0].probe", "logs on with the identity that trades");
     }
@@ -126,7 +129,7 @@ fn a_pointer_to_the_account_is_one_and_has_something_to_be_compared_with() {
     let reads = |account: &str, pointer: &str| {
         file("", "", &format!("{account}\nprobe = {{ http = {{ account_pointer = \"{pointer}\" }} }}"), "")
     };
-    let key = "group[0].endpoint[0].probe[0].http.account_pointer";
+    let key = "group[0].endpoint[0].probe.http.account_pointer";
     accepted(&reads("account = \"U1\"", "/account/id"));
     accepted(&reads("account = \"U1\"", "/a~1b~0c/0"));
     refused(&reads("account = \"U1\"", "account"), key, "\"account\"");

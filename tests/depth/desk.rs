@@ -19,8 +19,7 @@ pub(crate) fn open(rig: &mut Rig) {
     rig.start(&["--first-start", "east"]);
     rig.until("flow is open on east, and every endpoint is known", |group| {
         let known = |one: &Value| one["state"] != "UNKNOWN";
-        group["order_flow"] == "OPEN east #1"
-            && group["endpoints"].as_array().is_some_and(|all| all.iter().all(known))
+        group["order_flow"] == "OPEN east #1" && group["endpoints"].as_array().is_some_and(|all| all.iter().all(known))
     });
 }
 

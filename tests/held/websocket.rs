@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use broker_failover::engine::{Endpoint, EndpointId};
 use broker_failover::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, ProbeConfig, ProbeKind, Probing, Require, TlsConfig, WebSocketConfig,
+    CancelOnDisconnect, EndpointConfig, ProbeConfig, ProbeKind, Probing, Require, Terms, TlsConfig, WebSocketConfig,
 };
 use broker_failover::supervisor::probes::{Evidence, Prober, Resolver, Verdict, of_endpoint, probe_once};
 use broker_failover::supervisor::scheduler::{Event, Options, Scheduler, SlotResult, Watch};
@@ -44,7 +44,7 @@ fn endpoint(url: &str, config: &WebSocketConfig, slow_after: Option<Duration>) -
     EndpointConfig {
         endpoint: Endpoint::primary("east", "us-east-1", url),
         explicit_priority: true,
-        probes: vec![ProbeConfig { kind: ProbeKind::WebSocket(config.clone()), slow_after }],
+        probes: vec![ProbeConfig { kind: ProbeKind::WebSocket(config.clone()), slow_after, terms: Terms::default() }],
         require: Require::All,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Unknown,

@@ -20,8 +20,9 @@ use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
-    CancelOnDisconnect, Config, Depth, EndpointConfig, ExecConfig, Exclusivity, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, keys, lint,
+    CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
+    HookAction, Hooks, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig,
+    WebSocketConfig, keys, lint,
 };
 
 /// What checking a file came to.
@@ -412,7 +413,12 @@ impl Builder<'_> {
             self.error(table, "account_pointer", format!("{pointer:?}"), "a JSON pointer such as \"/account/id\"");
         }
         if endpoint.text("account").is_none() {
-            self.error(table, "account_pointer", "an account to read and none to compare it with", "account at the endpoint");
+            self.error(
+                table,
+                "account_pointer",
+                "an account to read and none to compare it with",
+                "account at the endpoint",
+            );
         }
         Some(pointer)
     }

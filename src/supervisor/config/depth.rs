@@ -152,9 +152,11 @@ impl ProbeKind {
             Self::Http(HttpConfig { headers, .. }) if headers.is_empty() && !has_user => {
                 (Depth::Reachable, Depth::Reachable, "it carries no credential: neither headers nor a user in the url")
             }
-            Self::Http(HttpConfig { method, .. }) if method != "POST" => {
-                (Depth::Reachable, Depth::Authenticated, "it only reads, and reads may work where every order is refused")
-            }
+            Self::Http(HttpConfig { method, .. }) if method != "POST" => (
+                Depth::Reachable,
+                Depth::Authenticated,
+                "it only reads, and reads may work where every order is refused",
+            ),
             Self::Http(_) | Self::WebSocket(_) | Self::Exec(_) => (Depth::Reachable, Depth::OrderPath, ""),
         }
     }
@@ -217,7 +219,8 @@ pub(super) fn check(builder: &mut Builder<'_>, table: &Table, group: &GroupConfi
         builder.warning(table, "required_depth", found, "authenticated or order-path, or reachable if that is enough");
     }
     let name = group.exclusivity.name();
-    let policy = table.table("policy").filter(|_| !group.policy.settings().require_fence && !group.exclusivity.fences());
+    let policy =
+        table.table("policy").filter(|_| !group.policy.settings().require_fence && !group.exclusivity.fences());
     if let Some(policy) = policy {
         let found = format!("false where exclusivity is {name}: nothing keeps two paths from trading at once");
         let expected = "true; or an exclusivity of a broker that fences by itself: last-login-wins, refused-until-aged or \

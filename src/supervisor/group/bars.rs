@@ -118,7 +118,8 @@ impl Core {
         for credential in credentials {
             self.record(Entry::Note { code: LOGON_REFUSED, text: credential.clone() }, true, effects);
             if self.refused(&credential) == MOST_REFUSED_LOGONS {
-                let text = format!("{endpoint}: {text}; no more logons with credential {credential} until clear-logons");
+                let text =
+                    format!("{endpoint}: {text}; no more logons with credential {credential} until clear-logons");
                 note(effects, "LOGONS_STOPPED", text);
             }
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
 use crate::supervisor::clock::BootClock;
 use crate::supervisor::config::{
-    CancelOnDisconnect, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hook, HookAction, Hooks, ProbeConfig, ProbeKind,
-    Probing, Require, Terms,
+    CancelOnDisconnect, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
+    ProbeConfig, ProbeKind, Probing, Require, Terms,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
 use crate::supervisor::journal::{Follow, flow_text};
@@ -100,7 +100,16 @@ impl World {
     fn of(config: GroupConfig, engine: Engine, state: DriverState) -> Self {
         let core = Core::new(config, engine, state, Timestamp::ZERO);
         let published = flow_text(core.engine());
-        Self { core, now: 0, running: None, abandoned: Vec::new(), records: Vec::new(), published, reply: None, cleared: 0 }
+        Self {
+            core,
+            now: 0,
+            running: None,
+            abandoned: Vec::new(),
+            records: Vec::new(),
+            published,
+            reply: None,
+            cleared: 0,
+        }
     }
 
     fn event(&mut self, event: Event) {

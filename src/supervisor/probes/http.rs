@@ -154,7 +154,8 @@ pub(super) fn refusal(head: &Head, competing: &[u16], expected: &[u16]) -> Verdi
 
 /// The account at `pointer` in the body, a text or a whole number. A body that does not say is not the expected answer.
 fn account(body: &Body<'_>, pointer: &str) -> Result<String, Box<Verdict>> {
-    let wrong = |what: &str| Box::new(Verdict::fault(Fault::UnexpectedAnswer, format!("account_pointer {pointer:?}: {what}")));
+    let wrong =
+        |what: &str| Box::new(Verdict::fault(Fault::UnexpectedAnswer, format!("account_pointer {pointer:?}: {what}")));
     let Body::Complete(body) = body else { return Err(wrong("the body is longer than 64 KiB")) };
     let json: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("the body is no JSON"))?;
     match json.pointer(pointer) {

@@ -122,12 +122,8 @@ fn an_endpoint_that_fronts_another_account_is_barred_until_a_person_lifts_it_ove
 
     let (engine, state) = (world.core.engine().clone(), world.core.state().clone());
     let snapshot = engine.snapshot(Timestamp::from_nanos(world.now));
-    let restored = Engine::restore(
-        engine.policy().clone(),
-        snapshot,
-        Timestamp::ZERO,
-        crate::engine::RestartKind::Monitor,
-    );
+    let restored =
+        Engine::restore(engine.policy().clone(), snapshot, Timestamp::ZERO, crate::engine::RestartKind::Monitor);
     let mut world = World::of(config(|_| {}), restored.unwrap(), state);
     assert_eq!(world.bars("west"), ["ACCOUNT_MISMATCH"]);
     assert!(world.command(Command::Unbar { endpoint: "north".to_owned() }).unwrap_err().contains("not barred"));
@@ -151,7 +147,10 @@ fn b14_a_ban_of_the_whole_quota_halts_with_shared_ban_and_moves_nobody_inside_it
     world.rounds(&["++x"]);
     world.verdict("east", ban(600));
     assert_eq!((world.stage(), &*world.published), (Some(Stage::Halt), "HALT SHARED_BAN"));
-    assert_eq!((world.bars("east"), world.bars("west"), world.bars("north")), (vec!["SHARED_FATE"], vec!["SHARED_FATE"], vec![]));
+    assert_eq!(
+        (world.bars("east"), world.bars("west"), world.bars("north")),
+        (vec!["SHARED_FATE"], vec!["SHARED_FATE"], vec![])
+    );
     let expected = "it shares the fate of a path that is shut out (SHARED_FATE)";
     assert_eq!(world.unusable("west"), Some(expected));
     world.end_hook(Stage::Halt, HookResult::Ok);
