@@ -55,13 +55,15 @@
 //! - [`path`]: what the order path reads: endpoint, epoch and order flow in one atomic word.
 //! - [`planning`]: recovery time, error budget, data at risk and the price of a standby, as plain arithmetic.
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
+//! - `report` (feature `report`): what a gateway tells a supervisor of its own session and orders, and a client for it.
 //! - `sim` (feature `sim`): triggers tried out on random blips and outages, in the real engine.
 //! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
 //!   control and status. The binary runs it beside a gateway in any language.
 //!
 //! # Features
 //!
-//! None by default. `scenario` adds the scenario format (`serde_json`); `sim` adds the simulation (`rand_pcg`); `supervisor` adds everything
+//! None by default. `scenario` adds the scenario format (`serde_json`); `sim` adds the simulation (`rand_pcg`);
+//! `report` adds the client of a gateway that reports (`serde_json`, `rustix`); `supervisor` adds everything
 //! with effects (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never changes how
 //! existing items behave.
 
@@ -71,6 +73,8 @@ pub mod path;
 pub mod planning;
 #[cfg(doctest)]
 mod readme;
+#[cfg(feature = "report")]
+pub mod report;
 #[cfg(feature = "scenario")]
 pub mod scenario;
 #[cfg(feature = "sim")]

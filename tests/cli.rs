@@ -338,7 +338,7 @@ const DURATION: &str =
 const SECONDS: &str = "seconds as a plain decimal, at most 9 fraction digits, from 0 to 18446744073.709551615";
 const SIGNED_SECONDS: &str = "seconds as a plain decimal, at most 9 fraction digits, with an optional minus";
 const INPUTS: &str = "one of probe, due, tick, evaluate, assess, fence_started, switch_failed, rearm, reconciled, status, \
-                      wall_step, restart, register, update, validate, switchover, maintenance, halt, resume";
+                      wall_step, restart, register, update, validate, switchover, maintenance, bar, halt, resume";
 const EPOCH: &str = "an integer from 0 to 18446744073709551615";
 const HALT_CODE: &str = "a code that is not blank and not NO_TARGET_AVAILABLE";
 

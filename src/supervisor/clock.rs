@@ -19,8 +19,22 @@ impl Default for BootClock {
 
 impl Clock for BootClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(nanos(ClockId::Boottime).saturating_sub(self.origin))
+        self.at(boottime())
     }
+}
+
+impl BootClock {
+    /// A moment in nanoseconds of CLOCK_BOOTTIME; what was before the clock was made is its beginning.
+    #[must_use]
+    pub fn at(&self, boottime: u64) -> Timestamp {
+        Timestamp::from_nanos(boottime.saturating_sub(self.origin))
+    }
+}
+
+/// CLOCK_BOOTTIME, in nanoseconds: the same in every process of this machine.
+#[must_use]
+pub fn boottime() -> u64 {
+    nanos(ClockId::Boottime)
 }
 
 /// Time spent suspended since boot, in nanoseconds: CLOCK_BOOTTIME less CLOCK_MONOTONIC. It grows only by a suspend.

@@ -13,6 +13,8 @@
 //! <- {"error":"epoch 7 is not the present epoch 1: nothing was confirmed"}
 //! ```
 //!
+//! A line that begins with `{"report":` is a [gateway's report](super::report).
+//!
 //! Only the user that runs the supervisor, and root, may connect: the kernel tells who is at the other end.
 
 use std::io;
@@ -23,6 +25,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -32,6 +35,7 @@ use tracing::{debug, info, warn};
 use super::group::task::GroupHandle;
 use super::group::{Command, GroupStatus};
 use super::journal::Peer;
+use super::report::{self, Desk};
 use super::running::ReloadHandle;
 
 /// The longest request, in bytes.
@@ -105,12 +109,17 @@ pub struct GroupAnswer {
 /// # Errors
 /// Somebody listens there already, or the socket cannot be made.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
-    listen_on(path).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen on the control socket {}: {error}", path.display()))
+    listen_as(path, "control", 0o600)
+}
+
+/// Listens on `path`, the socket of that name, with these permissions.
+pub(super) fn listen_as(path: &Path, name: &str, mode: u32) -> io::Result<UnixListener> {
+    listen_on(path, mode).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on the {name} socket {}: {error}", path.display()))
     })
 }
 
-fn listen_on(path: &Path) -> io::Result<UnixListener> {
+fn listen_on(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(io::Error::new(io::ErrorKind::AddrInUse, "another supervisor listens there"));
     }
@@ -127,27 +136,19 @@ fn listen_on(path: &Path) -> io::Result<UnixListener> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     Ok(listener)
 }
 
 /// Serves the socket until it is dropped.
-pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle) {
+pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle, reports: Desk) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Our own descriptors may be exhausted: others may go.
-                warn!(%error, "control socket: cannot accept");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let (groups, reloads) = (Arc::clone(&groups), reloads.clone());
+        let Some(stream) = accept(&listener, "control").await else { continue };
+        let (groups, reloads, reports) = (Arc::clone(&groups), reloads.clone(), reports.clone());
         tokio::spawn(async move {
-            if let Err(error) = talk(stream, &groups, &reloads).await {
+            if let Err(error) = talk(stream, &groups, &reloads, &reports).await {
                 info!(%error, "control connection ended");
             }
             drop(place);
@@ -155,29 +156,83 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: 
     }
 }
 
-async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle) -> io::Result<()> {
-    let peer = stream.peer_cred()?;
-    let own = rustix::process::geteuid().as_raw();
-    let (reader, mut writer) = stream.into_split();
-    let caller = Peer { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
-    let mut reader = BufReader::new(reader);
-    loop {
-        let mut line = Vec::new();
-        let read = timeout(LONGEST_SILENCE, (&mut reader).take(LONGEST_REQUEST).read_until(b'\n', &mut line)).await;
-        let length = read.unwrap_or(Ok(0))?;
-        if length == 0 {
-            return Ok(());
+/// The next connection to the socket of that name; `None`, after a moment, if there can be none just now.
+pub(super) async fn accept(listener: &UnixListener, name: &str) -> Option<UnixStream> {
+    match listener.accept().await {
+        Ok((stream, _)) => Some(stream),
+        Err(error) => {
+            // Our own descriptors may be exhausted: others may go.
+            warn!(%error, "{name} socket: cannot accept");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
         }
-        if caller.uid != own && caller.uid != 0 {
-            // Only now: a connection that is closed with its request unread tells the other side nothing.
-            warn!(%caller, "control socket: refused");
-            let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", caller.uid));
-            return reply(&mut writer, &answer).await;
+    }
+}
+
+/// Whether the kernel says that it is our own user, or root.
+pub(super) fn is_own(caller: Peer) -> bool {
+    caller.uid == rustix::process::geteuid().as_raw() || caller.uid == 0
+}
+
+/// A connection on which lines are answered by lines.
+pub(super) struct Connection {
+    pub(super) caller: Peer,
+    reader: BufReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
+        let peer = stream.peer_cred()?;
+        let caller = Peer { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
+        let (reader, writer) = stream.into_split();
+        Ok(Self { caller, reader: BufReader::new(reader), writer })
+    }
+
+    /// The next line; `None` when there is none any more: the end, a long silence, or a line that is too long, which is
+    /// answered.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.reader).take(LONGEST_REQUEST);
+        let read = timeout(LONGEST_SILENCE, limited.read_until(b'\n', &mut line));
+        let length = read.await.unwrap_or(Ok(0))?;
+        if length == 0 {
+            return Ok(None);
         }
         if !line.ends_with(b"\n") && length as u64 >= LONGEST_REQUEST {
             // What follows belongs to the same line, and is no request of its own.
             let answer = Answer::Error(format!("a request of more than {LONGEST_REQUEST} bytes; nothing was done"));
-            return reply(&mut writer, &answer).await;
+            self.reply(&answer).await?;
+            return Ok(None);
+        }
+        Ok(Some(line))
+    }
+
+    pub(super) async fn reply(&mut self, answer: &Answer) -> io::Result<()> {
+        let mut line = serde_json::to_vec(answer)?;
+        line.push(b'\n');
+        // Who does not take its answer would hold its place for ever.
+        let told = timeout(LONGEST_WAIT, self.writer.write_all(&line)).await;
+        told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle, reports: &Desk) -> io::Result<()> {
+    let mut connection = Connection::new(stream)?;
+    let caller = connection.caller;
+    let mut gateway = reports.gateway(caller);
+    while let Some(line) = connection.next().await? {
+        if !is_own(caller) {
+            // Only now: a connection that is closed with its request unread tells the other side nothing.
+            warn!(%caller, "control socket: refused");
+            let own = rustix::process::geteuid().as_raw();
+            let answer = Answer::Error(format!("user {} may not control this supervisor (user {own})", caller.uid));
+            return connection.reply(&answer).await;
+        }
+        if let Some(report) = report::of_line(&line) {
+            let answer = gateway.take(groups, report).await;
+            connection.reply(&answer).await?;
+            continue;
         }
         // What is obeyed or refused is told by the group; a look at the state changes nothing.
         debug!(%caller, request = %String::from_utf8_lossy(line.trim_ascii_end()), "control");
@@ -185,15 +240,9 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle
             Ok(request) => obey(groups, reloads, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {}; nothing was done", why_not(&line, &error))),
         };
-        reply(&mut writer, &answer).await?;
+        connection.reply(&answer).await?;
     }
-}
-
-async fn reply(writer: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    // Who does not take its answer would hold its place for ever.
-    timeout(LONGEST_WAIT, writer.write_all(&line)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    Ok(())
 }
 
 /// What is wrong with a line that is no request: in its command, if there is one.
@@ -264,7 +313,8 @@ pub async fn status(groups: &[GroupHandle]) -> Vec<GroupStatus> {
     all
 }
 
-fn find<'a>(groups: &'a [GroupHandle], name: Option<&str>) -> Result<&'a GroupHandle, String> {
+/// The group of that name; without one, the only group.
+pub(super) fn find<'a>(groups: &'a [GroupHandle], name: Option<&str>) -> Result<&'a GroupHandle, String> {
     let names = || groups.iter().map(|group| &*group.name).collect::<Vec<_>>().join(", ");
     match (name, groups) {
         (Some(name), _) => groups

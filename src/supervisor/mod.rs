@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! scheduler + probes --SlotResult--\
-//! control socket ------Command------> group loop -> engine -> journal (durable) -> publish / hook
+//! control socket -Command, Sending--> group loop -> engine -> journal (durable) -> publish / hook
 //! hooks ---------------HookReport--/                                                   |
 //!        ^-----------------------------------------------------------------------------/
 //! ```
@@ -23,6 +23,7 @@ pub mod hooks;
 pub mod journal;
 pub mod probes;
 pub mod reload;
+pub mod report;
 pub mod running;
 pub mod scheduler;
 pub mod serve;

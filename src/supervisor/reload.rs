@@ -66,10 +66,13 @@ fn find<'a>(config: &'a Config, name: &str) -> Option<&'a GroupConfig> {
 
 fn supervisor(old: &SupervisorConfig, new: &SupervisorConfig) -> Vec<String> {
     // Every key is named: a new one cannot be forgotten here.
-    let SupervisorConfig { listen, socket, journal, segment_size, keep_for, keep_size } = old;
+    let SupervisorConfig { listen, socket, report_socket, report_users, journal, segment_size, keep_for, keep_size } =
+        old;
     let mut words = Vec::new();
     differs(&mut words, "listen", listen, &new.listen);
     differs(&mut words, "socket", socket, &new.socket);
+    differs(&mut words, "report_socket", report_socket, &new.report_socket);
+    differs(&mut words, "report_users", report_users, &new.report_users);
     differs(&mut words, "journal", journal, &new.journal);
     differs(&mut words, "segment_size", segment_size, &new.segment_size);
     differs(&mut words, "keep_for", keep_for, &new.keep_for);
@@ -105,7 +108,7 @@ macro_rules! as_in_debug {
     )*};
 }
 
-as_in_debug!(bool, u32, u64, usize, f64, SocketAddr, Duration, String, PathBuf, Vec<String>);
+as_in_debug!(bool, u32, u64, usize, f64, SocketAddr, Duration, String, PathBuf, Vec<String>, Vec<u32>);
 
 /// Choices, whose names the file has in small letters.
 macro_rules! in_small_letters {
@@ -171,6 +174,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
         hooks,
         max_hold,
         no_evidence_alarm,
+        follow_within,
     } = old;
     let names = |group: &GroupConfig| group.endpoints.iter().map(|one| one.endpoint.name.clone()).collect::<Vec<_>>();
     let (mut words, mut others) = (Vec::new(), BTreeSet::new());
@@ -212,6 +216,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     words.extend(of_hooks(hooks, &new.hooks));
     differs(&mut words, "max_hold", max_hold, &new.max_hold);
     differs(&mut words, "no_evidence_alarm", no_evidence_alarm, &new.no_evidence_alarm);
+    differs(&mut words, "follow_within", follow_within, &new.follow_within);
     if words.is_empty() {
         return None;
     }

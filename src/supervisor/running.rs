@@ -25,6 +25,7 @@ use super::journal::{
     Recovered, RecoveredGroup, flow_text,
 };
 use super::probes::{Limits, ProberError, Resolver};
+use super::report::Desk;
 use super::scheduler::{self, Scheduler};
 use reloader::{Probers, Reloader, Watching, probers};
 
@@ -102,6 +103,8 @@ pub struct Supervisor {
     pub groups: Arc<[GroupHandle]>,
     /// Has it read its configuration again.
     pub reloads: ReloadHandle,
+    /// Where gateways report.
+    pub reports: Desk,
     clock: BootClock,
     journal: Journal,
     // Dropped in this order: first nobody asks any more, then the scheduler ends.
@@ -133,10 +136,11 @@ impl Supervisor {
         for (core, _) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
         }
+        let reports = Desk::new(clock);
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
         for (group, (core, probers)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (asked, feed) = watch(group, &scheduler, probers, &limits);
+            let (asked, feed) = watch(group, &scheduler, probers, &reports, &limits);
             watching.insert(group.name.clone(), asked);
             groups.push(task::start(core, journal.handle(), clock, feed));
         }
@@ -154,7 +158,7 @@ impl Supervisor {
             limits,
         };
         let (reloads, reloader) = reloader.start();
-        Ok(Self { groups, reloads, clock, journal, reloader, scheduler })
+        Ok(Self { groups, reloads, reports, clock, journal, reloader, scheduler })
     }
 
     /// Now, on the clock of the journal's records.
@@ -313,9 +317,16 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Asks the group's endpoints, and where their results come out.
-fn watch(group: &GroupConfig, scheduler: &Scheduler, probers: Probers, limits: &Limits) -> (Watching, Feed) {
+fn watch(
+    group: &GroupConfig,
+    scheduler: &Scheduler,
+    probers: Probers,
+    reports: &Desk,
+    limits: &Limits,
+) -> (Watching, Feed) {
     let (sender, events) = mpsc::channel(BACKLOG);
-    let mut watching = Watching { scheduled: scheduler.group(sender), endpoints: Vec::new(), probers: BTreeMap::new() };
+    let (scheduled, reports) = (scheduler.group(sender), reports.clone());
+    let mut watching = Watching { scheduled, endpoints: Vec::new(), reports, probers: BTreeMap::new() };
     for (name, prober) in probers {
         watching.watch(group, &name, prober);
     }

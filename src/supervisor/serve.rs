@@ -116,6 +116,9 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     group_gauge("halt_unconfirmed", "1 while a halt waits for its hook", &|group| {
         flag(group.halt_confirmed == Some(false))
     });
+    group_gauge("two_live_paths", "1 while trading is halted because a gateway sends on another path", &|group| {
+        flag(group.two_live_paths)
+    });
     group_gauge("paused", "1 while a person paused the group", &|group| flag(group.paused));
     group_gauge("waits_for_person", "1 while only a person can go on", &|group| flag(group.waits_for.is_some()));
     group_gauge("active_silent", "1 while there has been no evidence on the active path for too long", &|group| {

@@ -86,7 +86,12 @@ async fn run(cases: &[Case]) {
         let Some(found) = attempt_at(cases).await else { continue };
         for (case, verdicts) in cases.iter().zip(found) {
             let kinds: Vec<_> = verdicts.iter().map(kind_of).collect();
-            assert_eq!(kinds, vec![case.expected; SLOTS], "{}: {verdicts:?}", case.name);
+            let mut expected = vec![case.expected; SLOTS];
+            if case.expected == "?Banned" {
+                // Nobody asks again before it is over.
+                expected[1..].fill("?Throttled");
+            }
+            assert_eq!(kinds, expected, "{}: {verdicts:?}", case.name);
             assert!(verdicts.iter().all(|one| text_of(one).contains(case.says)), "{}: {verdicts:?}", case.name);
             assert!(!format!("{verdicts:?}").contains("s3cret"), "{}: {verdicts:?}", case.name);
         }

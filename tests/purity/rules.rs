@@ -14,9 +14,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("manager", &["path", "engine"]),
     ("lease", &["engine"]),
     ("planning", &[]),
+    ("report", &[]),
     ("scenario", &["manager", "lease", "engine"]),
     ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
-    ("supervisor", &["scenario", "planning", "manager", "path", "lease", "engine"]),
+    ("supervisor", &["report", "scenario", "planning", "manager", "path", "lease", "engine"]),
 ];
 
 /// What the engine may take from std, core and alloc. Everything else is refused, so that no list of clocks, threads,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use broker_failover::supervisor::config::{Config, Severity, load};
 use broker_failover::supervisor::group::task::until_one_ends;
 use broker_failover::supervisor::running::{StartOptions, Supervisor};
-use broker_failover::supervisor::{control, serve};
+use broker_failover::supervisor::{control, report, serve};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
@@ -90,8 +90,12 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| refused(&error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| refused(&error))?;
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| refused(&error))?;
-    // Both sockets first: a second supervisor must notice the first one before it touches anything.
+    // All sockets first: a second supervisor must notice the first one before it touches anything.
     let socket = control::listen(&config.supervisor.socket).map_err(|error| refused(&error))?;
+    let report_socket = match &config.supervisor.report_socket {
+        Some(path) => Some(report::listen(path).map_err(|error| refused(&error))?),
+        None => None,
+    };
     let listener = match config.supervisor.listen {
         Some(address) => {
             Some(TcpListener::bind(address).await.map_err(|error| refused(&format!("listen {address}: {error}")))?)
@@ -105,7 +109,11 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
         file: Some(arguments.config.clone()),
     };
     let supervisor = Supervisor::start(config, &options).await.map_err(|error| refused(&error))?;
-    let control = tokio::spawn(control::serve(socket, Arc::clone(&supervisor.groups), supervisor.reloads.clone()));
+    let (groups, reports) = (&supervisor.groups, &supervisor.reports);
+    let control = tokio::spawn(control::serve(socket, Arc::clone(groups), supervisor.reloads.clone(), reports.clone()));
+    let users = Arc::from(&*config.supervisor.report_users);
+    let reporting =
+        report_socket.map(|socket| tokio::spawn(report::serve(socket, Arc::clone(groups), reports.clone(), users)));
     let status = listener.map(|listener| tokio::spawn(serve::serve(listener, Arc::clone(&supervisor.groups))));
     let listening = config.supervisor.listen.map_or_else(|| "not served".to_owned(), |address| format!("on {address}"));
     let (groups, path) = (config.groups.len(), config.supervisor.socket.display());
@@ -132,10 +140,13 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     info!("stopping: {reason}");
     reloading.abort();
     control.abort();
-    status.iter().for_each(tokio::task::JoinHandle::abort);
+    status.iter().chain(&reporting).for_each(tokio::task::JoinHandle::abort);
     // Before the journal is let go of: from then on, the next run may have made its own there. One that is left behind is
     // replaced.
-    let _ = std::fs::remove_file(&config.supervisor.socket);
+    let sockets = [Some(&config.supervisor.socket), config.supervisor.report_socket.as_ref()];
+    for socket in sockets.into_iter().flatten() {
+        let _ = std::fs::remove_file(socket);
+    }
     let stopped = tokio::time::timeout(FAREWELL, supervisor.stop(reason)).await;
     let stopped = stopped.map_err(|_| (format!("the journal's disk has not answered for {FAREWELL:?}"), 3))?;
     stopped.map_err(|error| (error.to_string(), 3))?;

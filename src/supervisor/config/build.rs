@@ -109,9 +109,13 @@ impl Builder<'_> {
             Some(Ok(address)) => Some(address),
             None => None,
         };
+        let report_socket = table.text("report_socket").map(|path| self.path(path));
+        let report_users = self.report_users(table);
         Some(SupervisorConfig {
             listen,
             socket: self.path(table.text("socket")?),
+            report_socket,
+            report_users,
             journal: self.path(table.text("journal")?),
             segment_size: table.integer("segment_size")?,
             keep_for: table.duration("keep_for")?,
@@ -155,10 +159,11 @@ impl Builder<'_> {
         let policy = self.policy(table.table("policy")?);
         let probing_table = table.table("probing")?;
         let probing = self.probing(probing_table);
-        let endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
+        let mut endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
+        self.settle_reports(table, &policy, &probing, &mut endpoints);
         self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
         let failback = match table.table("failback")?.text("mode")? {
@@ -179,6 +184,7 @@ impl Builder<'_> {
             },
             max_hold: self.positive(hooks_table, "max_hold")?,
             no_evidence_alarm: alarm,
+            follow_within: table.duration("follow_within")?,
             policy,
         };
         // Of a group that lacks what is faulty, there is nothing sensible to say.
@@ -342,7 +348,12 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(&table.span, &table.path, found, "exactly one of tcp, tls, http, websocket, exec");
+            self.findings.error(
+                &table.span,
+                &table.path,
+                found,
+                "exactly one of tcp, tls, http, websocket, exec, report",
+            );
             return None;
         };
         let inner = table.table(kind)?;
@@ -372,6 +383,7 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
+            "report" => ProbeKind::Report(self.report(inner)?),
             "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,

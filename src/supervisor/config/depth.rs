@@ -148,6 +148,8 @@ impl ProbeKind {
     /// place where kinds differ in this.
     fn depths(&self, has_user: bool) -> (Depth, Depth, &'static str) {
         match self {
+            // A session that is up knows us; what it says of orders deepens that, report by report.
+            Self::Report(_) => (Depth::Authenticated, Depth::OrderPath, ""),
             Self::Tcp | Self::Tls(_) => (Depth::Reachable, Depth::Reachable, "it asks nobody who we are"),
             Self::Http(HttpConfig { headers, .. }) if headers.is_empty() && !has_user => {
                 (Depth::Reachable, Depth::Reachable, "it carries no credential: neither headers nor a user in the url")
@@ -166,7 +168,9 @@ impl ProbeKind {
         match self {
             // Whoever shows a key there, or logs on by its first message, opens a session.
             Self::WebSocket(config) if !config.headers.is_empty() || config.subscribe.is_some() => Identity::Own,
-            Self::Tcp | Self::Tls(_) | Self::Http(_) | Self::WebSocket(_) | Self::Exec(_) => Identity::None,
+            Self::Tcp | Self::Tls(_) | Self::Http(_) | Self::WebSocket(_) | Self::Exec(_) | Self::Report(_) => {
+                Identity::None
+            }
         }
     }
 }
@@ -197,7 +201,11 @@ impl EndpointConfig {
     /// The deepest of what a success of the whole can prove.
     #[must_use]
     pub fn provable(&self) -> Depth {
-        self.probes.iter().map(|probe| probe.terms.proves).max().unwrap_or_default()
+        let of_probe = |probe: &ProbeConfig| match probe.kind {
+            ProbeKind::Report(_) => Depth::OrderPath,
+            _ => probe.terms.proves,
+        };
+        self.probes.iter().map(of_probe).max().unwrap_or_default()
     }
 
     /// The credentials that its probes log on with.

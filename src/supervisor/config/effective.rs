@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::GroupConfig;
 use super::build::redacted;
 use super::findings::Places;
 use super::read::{Table, Value};
+use super::{GroupConfig, ProbeKind};
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,16 @@ pub(super) fn add_derived(list: &mut Vec<Effective>, groups: &[GroupConfig]) {
         add(format!("group[{place}].probing.no_evidence_alarm"), format!("{:?}", group.no_evidence_alarm));
         for (nth, one) in group.endpoints.iter().enumerate() {
             add(format!("group[{place}].endpoint[{nth}].priority"), one.endpoint.priority.to_string());
+            for (probe, config) in one.probes.iter().enumerate() {
+                let ProbeKind::Report(report) = &config.kind else { continue };
+                // A probe that stands by itself has no place in a list.
+                let endpoint = format!("group[{place}].endpoint[{nth}]");
+                let places = [format!("{endpoint}.probe[{probe}]"), format!("{endpoint}.probe")];
+                let is_there = |place: &&String| stated.contains(&format!("{place}.report.max_heartbeat_age"));
+                if let Some(place) = places.iter().find(is_there) {
+                    add(format!("{place}.report.max_silence"), format!("{:?}", report.max_silence));
+                }
+            }
         }
     }
     list.sort_by_cached_key(|one| parts(&one.key));

@@ -75,6 +75,19 @@ static SUPERVISOR: Shape = Shape {
     keys: &[
         key("listen", Text, Optional, "Address of the read-only HTTP server (status, metrics); off if absent"),
         key("socket", Text, Required, "Path of the local control socket"),
+        key(
+            "report_socket",
+            Text,
+            Optional,
+            "Path of a local socket on which gateways may report and do nothing else; off if absent. They may report to \
+             socket, too, as its users",
+        ),
+        key(
+            "report_users",
+            Texts,
+            Default("[]"),
+            "Users, by name or number, that may report to report_socket besides the supervisor's own and root",
+        ),
         key("journal", Text, Required, "Folder of the journal"),
         key(
             "segment_size",
@@ -131,6 +144,13 @@ static GROUP: Shape = Shape {
             Default("\"reachable\""),
             "What must have been proved of a path within max_health_age for it to be a target",
         ),
+        key(
+            "follow_within",
+            Duration,
+            Default("\"2s\""),
+            "A gateway that still reports so long after a switch was carried out that it sends on the path that was left \
+             halts the group, TWO_LIVE_PATHS",
+        ),
         key("policy", Table(&POLICY), Default("{}"), "When to move"),
         key("probing", Table(&PROBING), Default("{}"), "How often to probe"),
         key("endpoint", Tables(&ENDPOINT), Required, "The paths to the account"),
@@ -165,8 +185,8 @@ static POLICY: Shape = Shape {
             "silence",
             Choice(&["note", "failure"]),
             Default("\"note\""),
-            "What a result that was due and did not come counts for, if the monitor was alive. The supervisor's own \
-             scheduler gives every slot a result, so that there it changes nothing",
+            "What a result that was due and did not come counts for, if the monitor was alive. In the supervisor: what a \
+             report probe makes of a gateway that stopped reporting; every other slot has a result",
         ),
         key(
             "cooldown",
@@ -284,6 +304,7 @@ static PROBE: Shape = Shape {
             "One WebSocket handshake on a fresh connection, then a ping or a subscription; TLS if the url says wss",
         ),
         key("exec", Table(&EXEC), Optional, "Run a program; exit status 0 is a success"),
+        key("report", Table(&REPORT), Optional, "What the gateway itself reports of its session and of its own orders"),
     ],
 };
 
@@ -393,6 +414,32 @@ static EXEC: Shape = Shape {
         IDENTITY,
         CREDENTIAL,
         BUDGET_NAME,
+        SLOW_AFTER,
+    ],
+};
+
+static REPORT: Shape = Shape {
+    about: "A gateway's reports",
+    keys: &[
+        key("max_silence", Duration, Optional, "No report for longer is silence; default, and least: 2 x interval"),
+        key(
+            "max_heartbeat_age",
+            Duration,
+            Default("\"60s\""),
+            "A session on which nothing has come in for longer is a fault of the path",
+        ),
+        key(
+            "min_answers",
+            Integer { least: 0, most: U32 },
+            Default("0"),
+            "Answers to orders (acks and rejects) since the last slot without which there is no success",
+        ),
+        key(
+            "unknown_share",
+            Share,
+            Default("0.5"),
+            "Share of orders without an answer from which on the path is at fault",
+        ),
         SLOW_AFTER,
     ],
 };

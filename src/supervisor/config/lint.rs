@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, recovery};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, recovery, reports};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -35,6 +35,7 @@ fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) 
             "true, unless the broker provably fences for you",
         );
     }
+    reports::silence(builder, policy, group);
     let enough = (group.probing.interval + group.probing.timeout).saturating_mul(2);
     if settings.max_health_age < enough {
         let found = format!("{:?} is not comfortably above interval + timeout", settings.max_health_age);
@@ -62,6 +63,7 @@ fn endpoints(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfi
                 "a probe that logs on or asks for the account",
             );
         }
+        reports::times(builder, one, endpoint, group);
         let name = &endpoint.endpoint.name;
         for address in found {
             if let Some((other, _)) = addresses.iter().find(|(other, known)| *known == address && other != name) {
@@ -101,7 +103,7 @@ fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
         ProbeKind::Tls(tls)
         | ProbeKind::Http(HttpConfig { tls, .. })
         | ProbeKind::WebSocket(WebSocketConfig { tls, .. }) => tls.ca_file.as_deref(),
-        ProbeKind::Tcp | ProbeKind::Exec(_) => None,
+        ProbeKind::Tcp | ProbeKind::Exec(_) | ProbeKind::Report(_) => None,
     })
 }
 

@@ -10,13 +10,14 @@ mod lint;
 mod plan;
 mod read;
 mod recovery;
+mod reports;
 mod schema;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::{Endpoint, Policy};
+use crate::engine::{Endpoint, Policy, Silence};
 pub use crate::planning::Detection;
 
 pub use budget::BudgetConfig;
@@ -48,6 +49,10 @@ pub struct SupervisorConfig {
     pub listen: Option<SocketAddr>,
     /// Local control socket; peer credentials are checked.
     pub socket: PathBuf,
+    /// Local socket on which gateways may report and do nothing else. Off if absent.
+    pub report_socket: Option<PathBuf>,
+    /// Users, by number, that may report there besides our own and root. Default none.
+    pub report_users: Vec<u32>,
     /// The journal's folder.
     pub journal: PathBuf,
     /// A journal segment is closed at this size, in bytes. Default 16 MiB.
@@ -83,6 +88,9 @@ pub struct GroupConfig {
     pub max_hold: Duration,
     /// No evidence on the active path for longer than this is loud. Default: the policy's `max_health_age`.
     pub no_evidence_alarm: Duration,
+    /// A gateway that still reports so long after a switch was carried out that it sends on the path that was left halts
+    /// the group. Default 2 s.
+    pub follow_within: Duration,
 }
 
 /// `[group.probing]`
@@ -163,6 +171,8 @@ pub enum ProbeKind {
     WebSocket(WebSocketConfig),
     /// `{ exec = { .. } }`: a program; exit status 0 is a success. Its process group is killed at the deadline.
     Exec(ExecConfig),
+    /// `{ report = { .. } }`: what the gateway itself reports of its session and of its own orders.
+    Report(ReportConfig),
 }
 
 /// How TLS is spoken.
@@ -223,6 +233,22 @@ pub struct ExecConfig {
     pub competing_session_exit: Option<u8>,
     /// This says that our credential was not accepted.
     pub logon_refused_exit: Option<u8>,
+}
+
+/// What a gateway's reports mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportConfig {
+    /// No report for longer than this is silence. Default, and least: 2 x `interval`.
+    pub max_silence: Duration,
+    /// A session on which nothing has come in for longer is a fault of the path. Default 60 s: two of the 30 s that FIX
+    /// sessions commonly agree on, after which the far side ends them, too.
+    pub max_heartbeat_age: Duration,
+    /// Answers to orders (acks and rejects) since the last slot without which there is no success. Default 0.
+    pub min_answers: u64,
+    /// The share of orders without an answer from which on the path is at fault. Default 0.5.
+    pub unknown_share: f64,
+    /// What silence is: the policy's.
+    pub silence: Silence,
 }
 
 /// Whether a failback is done or only reported.

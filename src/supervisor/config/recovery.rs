@@ -7,7 +7,7 @@ use crate::planning::{self, Detection, Stages, Trigger};
 
 use super::build::Builder;
 use super::read::Table;
-use super::{GroupConfig, Hook, Probing};
+use super::{GroupConfig, Hook, ProbeKind, Probing};
 
 impl GroupConfig {
     /// How its paths are probed, as [`planning`] sees it.
@@ -43,9 +43,22 @@ impl GroupConfig {
             refused: (all.refused.0.min(one.refused.0), all.refused.1.max(one.refused.1)),
             hung: (all.hung.0.min(one.hung.0), all.hung.1.max(one.hung.1)),
         };
-        bounds
+        let mut all = bounds
             .reduce(widest)
-            .unwrap_or(Detection { refused: (Duration::ZERO, Duration::ZERO), hung: (Duration::ZERO, Duration::ZERO) })
+            .unwrap_or(Detection { refused: (Duration::ZERO, Duration::ZERO), hung: (Duration::ZERO, Duration::ZERO) });
+        all.hung.1 = all.hung.1.saturating_add(self.heartbeats());
+        all
+    }
+
+    /// For how long, at worst, reports go on saying that a session works on which nothing comes in any more: until its
+    /// heartbeat is too old, and until the next report, which comes within `max_silence`.
+    fn heartbeats(&self) -> Duration {
+        let probes = self.endpoints.iter().flat_map(|one| &one.probes);
+        let late = probes.filter_map(|probe| match &probe.kind {
+            ProbeKind::Report(report) => Some(report.max_heartbeat_age.saturating_add(report.max_silence)),
+            _ => None,
+        });
+        late.max().unwrap_or_default()
     }
 
     /// What comes after detection, if the last level of every hook succeeds at its deadline: the flow hook's answer, the
@@ -116,8 +129,13 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
     let further = failures.saturating_sub(1);
     let mut found = format!(
         "{rto:?} cannot be met: at worst {worst:?}, of which detection {detection:?} (interval {interval:?} + {further} x \
-         interval_when_failing {interval_when_failing:?} + timeout {timeout:?})"
+         interval_when_failing {interval_when_failing:?} + timeout {timeout:?}"
     );
+    let late = group.heartbeats();
+    if !late.is_zero() {
+        found.push_str(&format!(" + max_heartbeat_age and max_silence {late:?}"));
+    }
+    found.push(')');
     let parts = [
         ("flow", stages.gate),
         ("fence", stages.promotion),
@@ -128,7 +146,7 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
         found.push_str(&format!(" + {hook} {time:?}"));
     }
     let mut expected = format!("at least {worst:?}, or shorter deadlines of hooks");
-    if let Some(left) = stages.detection_left(rto) {
+    if let Some(left) = stages.detection_left(rto).and_then(|left| left.checked_sub(late)) {
         if let Some(most) = timing.most_failures_within(left) {
             let plain = group.triggers() == [Trigger::Consecutive(group.policy.settings().failure_threshold)];
             let key = if plain { "failure_threshold at most" } else { "a trigger that takes, in a row, at most" };

@@ -21,6 +21,7 @@ use super::DriverState;
 use super::bars::Measured;
 use super::certificates::Seen;
 use super::hooks::Lane;
+use super::live::{Live, Sending};
 
 /// Failed switches in a row after which the group halts instead of trying once more.
 pub(super) const MOST_FAILED_SWITCHES: u32 = 3;
@@ -52,6 +53,8 @@ pub enum Event {
         /// Who, as the kernel says.
         caller: Option<Peer>,
     },
+    /// A gateway says that orders may leave on a path.
+    Sending(Sending),
     /// A moment that [`Core::next_deadline`] named has come.
     Deadline,
     /// What [`Core::reloaded`] made of this loop is on disk: it goes on as that.
@@ -159,7 +162,7 @@ pub enum Effect {
     },
     /// Let probes log on again.
     ClearLogons,
-    /// Answer the command that this event carried.
+    /// Answer whoever asked by this event.
     Reply(Result<String, String>),
 }
 
@@ -285,7 +288,7 @@ pub struct Core {
     /// What the records say; see there.
     pub(super) memory: DriverState,
     /// A dry run: no hook runs, nothing moves, nothing is changed.
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// When the proof in memory stops being one.
     pub(super) proof_until: Option<Timestamp>,
     /// The path that was last left, for the reconcile hook.
@@ -297,6 +300,7 @@ pub struct Core {
     pub(super) lane: Lane,
     /// What probes measured beside health.
     pub(super) measured: Measured,
+    pub(super) live: Live,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
     pub(super) last_reason: Reason,
@@ -330,6 +334,7 @@ impl Core {
             unheard: Vec::new(),
             lane: Lane::default(),
             measured: Measured::default(),
+            live: Live::default(),
             certificates: Vec::new(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
@@ -346,6 +351,7 @@ impl Core {
         // How long ago that was, nobody knows: what holds only for a time holds no more.
         core.describe_proof(now, Duration::ZERO);
         core.mark_hold(now);
+        core.mark_live(now);
         core
     }
 
@@ -413,6 +419,10 @@ impl Core {
             Event::Stall { text } => self.forget(now, text, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
+            Event::Sending(sending) => {
+                let reply = self.sending(now, &sending, &mut effects);
+                effects.push(Effect::Reply(reply));
+            }
             Event::Deadline => {}
             Event::Reloaded(core) => {
                 *self = Self { undecided: Vec::new(), handled: now, ..*core };
@@ -422,6 +432,7 @@ impl Core {
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
+        self.mark_live(now);
         effects
     }
 
@@ -596,7 +607,7 @@ impl Core {
     }
 
     /// Code of the present halt.
-    fn halt_code(&self) -> Option<String> {
+    pub(super) fn halt_code(&self) -> Option<String> {
         let halted = self.engine.order_flow().is_halt();
         halted.then(|| self.engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code).to_owned())
     }

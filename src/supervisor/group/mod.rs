@@ -8,6 +8,7 @@ mod certificates;
 pub mod core;
 mod hooks;
 mod ledger;
+mod live;
 mod persist;
 #[cfg(test)]
 mod properties;
@@ -20,6 +21,7 @@ mod tests;
 mod trouble;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
+pub use live::Sending;
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;

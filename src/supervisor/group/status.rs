@@ -8,6 +8,7 @@ use super::super::config::{Depth, GroupConfig, redacted};
 use super::super::journal::flow_text;
 use super::super::probes::MOST_REFUSED_LOGONS;
 use super::core::{Plan, Proof};
+use super::live::TWO_LIVE_PATHS;
 use super::{Core, DriverState};
 
 /// A group's state at one moment.
@@ -29,6 +30,8 @@ pub struct GroupStatus {
     pub halt_text: Option<String>,
     /// Whether the halt hook confirmed the present halt; null while there is none, or no hook.
     pub halt_confirmed: Option<bool>,
+    /// Whether trading is halted because a gateway sends on another path than the active one.
+    pub two_live_paths: bool,
     /// Whether a person paused the group.
     pub paused: bool,
     /// Why the active path is being left, if it is.
@@ -137,6 +140,7 @@ impl GroupStatus {
             may_submit: engine.permits(OrderAction::Submit),
             halt_text: engine.halt_order().map(|order| order.text().to_owned()),
             halt_confirmed: halted.then_some(halt_confirmed),
+            two_live_paths: core.halt_code().as_deref() == Some(TWO_LIVE_PATHS),
             paused: core.is_paused(),
             plan,
             proof,

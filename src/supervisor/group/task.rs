@@ -19,7 +19,7 @@ use super::super::probes::Limits;
 use super::super::reload::GroupChange;
 use super::super::scheduler::{self, SlotResult};
 use super::status::GroupStatus;
-use super::{Command, Core, Effect, Entry, Event, Observed, Outcome, Reloaded};
+use super::{Command, Core, Effect, Entry, Event, Observed, Outcome, Reloaded, Sending};
 
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;
@@ -101,6 +101,13 @@ pub enum Message {
         /// Where the answer goes.
         answer: oneshot::Sender<Result<String, String>>,
     },
+    /// A gateway says that orders may leave on a path, and waits for the answer.
+    Sending {
+        /// What it says.
+        sending: Sending,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Result<String, String>>,
+    },
     /// Somebody wants to see the whole state.
     Look(oneshot::Sender<GroupStatus>),
     /// Stop: a running hook is abandoned. Answered when that is recorded.
@@ -128,6 +135,17 @@ impl GroupHandle {
         let gone = || "the group has stopped".to_owned();
         self.inbox.send(Message::Ask { command, caller, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
+    }
+
+    /// Tells where a gateway says that orders may leave, and waits for the answer.
+    ///
+    /// # Errors
+    /// They must not, and trading halts; or there is no such endpoint.
+    pub async fn sends(&self, sending: Sending) -> Result<(), String> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || "the group has stopped".to_owned();
+        self.inbox.send(Message::Sending { sending, answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?.map(drop)
     }
 
     /// The whole state now; `None` once the group has stopped.
@@ -224,6 +242,9 @@ impl<L: Ledger> Task<L> {
                     Some(Message::Reload(offer)) => self.reload(*offer).await,
                     Some(Message::Ask { command, caller, answer }) => {
                         self.step(Event::Command { command, caller }, Some(answer)).await;
+                    }
+                    Some(Message::Sending { sending, answer }) => {
+                        self.step(Event::Sending(sending), Some(answer)).await;
                     }
                     // Whoever asked may be gone.
                     Some(Message::Look(look)) => drop(look.send(GroupStatus::of(&self.core, self.clock.now()))),

@@ -1,6 +1,7 @@
 //! The staged switch, event by event.
 
 mod bars;
+mod live;
 mod reload;
 
 use std::time::Duration;
@@ -70,6 +71,7 @@ pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
         },
         max_hold: Duration::from_secs(300),
         no_evidence_alarm: Duration::from_secs(30),
+        follow_within: Duration::from_secs(2),
     };
     change(&mut config);
     config

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Fault, NoEvidence, ProbeFuture, Prober, Verdict};
 use crate::supervisor::config::{BudgetConfig, Identity, Terms};
+use crate::supervisor::report::Inbox;
 
 /// Refused logons of one credential after which no more are tried, until a person says so: a wrong password that is
 /// tried again and again locks the account.
@@ -182,6 +183,10 @@ impl Bounded {
 }
 
 impl Prober for Bounded {
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        self.prober.inbox()
+    }
+
     fn overlaps(&self) -> bool {
         // A slot that waits for its turn is none that a broker sees.
         self.prober.overlaps()

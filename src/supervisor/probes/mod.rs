@@ -14,12 +14,14 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
 use super::config::{Depth, EndpointConfig, ProbeConfig, ProbeKind};
+use super::report::Inbox;
 
 mod answer;
 mod exec;
 mod fault;
 mod http;
 mod limits;
+mod report;
 mod resolve;
 mod several;
 mod target;
@@ -46,6 +48,11 @@ pub trait Prober: Send + Sync {
     /// Asks once, on a fresh connection. `deadline` is when the answer is given up: a prober that can stop by itself in
     /// a better way does so before, and need not mind it otherwise.
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_>;
+
+    /// Where a gateway's reports reach it, if it is they that it waits for.
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        None
+    }
 }
 
 /// Asks once, outside any schedule: no answer by `timeout` is a fault.
@@ -122,6 +129,7 @@ pub fn prober(
             };
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
         }
+        ProbeKind::Report(config) => Box::new(report::ReportProbe::new(config)),
         ProbeKind::WebSocket(config) => Box::new(websocket::WebSocketProbe::new(dialler(Close::Orderly)?, config)?),
         ProbeKind::Exec(config) => {
             Box::new(exec::ExecProbe::new(config, &endpoint.endpoint).ok_or(ProberError::Command)?)
@@ -230,6 +238,10 @@ impl Prober for Judged {
             }
         })
     }
+
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        self.prober.inbox()
+    }
 }
 
 impl Verdict {
@@ -287,7 +299,7 @@ pub enum Verdict {
 /// What a success showed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// From the slot's start to the answer.
+    /// From the slot's start to the answer; of a gateway's report, what it says.
     pub latency: Duration,
     /// Until the certificate that was seen expires.
     pub certificate_expires_in: Option<Duration>,
@@ -327,6 +339,14 @@ pub enum Fault {
     Panic,
     /// A probe that must not overlap was still running when its next slot came due.
     Overlap,
+    /// The gateway has no session on the path.
+    NoSession,
+    /// The gateway has a session, and nothing has come in on it for too long.
+    StaleHeartbeat,
+    /// Too many orders without an answer. Their outcome is unknown: they were not refused.
+    Unanswered,
+    /// The gateway reports nothing any more, and the policy's `silence` is a failure.
+    Silent,
 }
 
 /// Why a result says nothing of the path.
@@ -350,6 +370,10 @@ pub enum NoEvidence {
     CompetingSession,
     /// This process was frozen or late.
     Frozen,
+    /// The gateway reported nothing.
+    Silent,
+    /// The gateway reported fewer answers to orders than make a success.
+    FewAnswers,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Several probes of one path as one.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Evidence, ProbeFuture, Prober, Verdict};
 use crate::supervisor::config::Require;
+use crate::supervisor::report::Inbox;
 
 /// Runs all of them at once.
 ///
@@ -44,6 +46,10 @@ impl Prober for Several {
             }
             combine(self.require, &parts).map_or(Poll::Pending, Poll::Ready)
         }))
+    }
+
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        self.probers.iter().find_map(|prober| prober.inbox())
     }
 }
 

@@ -19,6 +19,7 @@ use super::super::group::task::{Found, GroupHandle, Message, Offer, Watched};
 use super::super::journal::{Body, CommandRecord, Entry, JournalFailed, JournalHandle, NoteRecord, Peer};
 use super::super::probes::{Limits, Prober, ProberError, Resolver, within};
 use super::super::reload::{GroupChange, compare};
+use super::super::report::Desk;
 use super::super::scheduler::{self, Watch};
 
 /// Reloads that may wait; whoever asks for one more waits in turn.
@@ -60,6 +61,8 @@ pub(super) type Probers = Vec<(String, Arc<dyn Prober>)>;
 pub(super) struct Watching {
     pub(super) scheduled: scheduler::Group,
     pub(super) endpoints: Vec<Watched>,
+    /// Where gateways report.
+    pub(super) reports: Desk,
     /// Who asks each of them.
     pub(super) probers: BTreeMap<String, Arc<dyn Prober>>,
 }
@@ -74,6 +77,9 @@ impl Watching {
         };
         let Some(key) = known.or_else(free) else { return };
         let shared_fate = shared_fate(config, name).to_vec();
+        if let Some(inbox) = prober.inbox() {
+            self.reports.deliver(&config.name, name, &inbox);
+        }
         self.probers.insert(name.to_owned(), Arc::clone(&prober));
         let run = self.scheduled.watch(Watch { endpoint: key, probing: config.probing.clone(), prober, shared_fate });
         self.endpoints.retain(|one| one.name != name);

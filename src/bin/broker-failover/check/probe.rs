@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use broker_failover::supervisor::certificates::{in_words, warning};
-use broker_failover::supervisor::config::{Config, EndpointConfig};
+use broker_failover::supervisor::config::{Config, EndpointConfig, ProbeConfig, ProbeKind};
 use broker_failover::supervisor::probes::{Fault, Resolver, Verdict, of_endpoint, probe_once};
 use tokio::task::JoinSet;
 
@@ -13,12 +13,17 @@ use super::{ERROR, WARNING};
 
 const GOOD: Style = AnsiColor::Green.on_default();
 
-/// Says what each endpoint's probes answer, and whether every one answered as it should.
+/// Says what each endpoint's probes answer, and whether every one answered as it should. What gateways report, only a
+/// running supervisor hears.
 pub(super) fn tell(out: &mut impl Write, config: &Config) -> io::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut all_answer = true;
     for group in &config.groups {
-        let verdicts = runtime.block_on(ask(&group.endpoints, group.probing.timeout));
+        for one in group.endpoints.iter().filter(|one| one.probes.iter().any(is_report)) {
+            writeln!(out, "{}: {}: what a gateway reports of it is not asked for here", group.name, one.endpoint.name)?;
+        }
+        let asked: Vec<_> = group.endpoints.iter().filter_map(without_reports).collect();
+        let verdicts = runtime.block_on(ask(&asked, group.probing.timeout));
         for (name, verdict) in &verdicts {
             let (style, text) = in_short(verdict);
             writeln!(out, "{}: {name}: {style}{text}{style:#}", group.name)?;
@@ -33,6 +38,17 @@ pub(super) fn tell(out: &mut impl Write, config: &Config) -> io::Result<bool> {
         }
     }
     Ok(all_answer)
+}
+
+fn is_report(probe: &ProbeConfig) -> bool {
+    matches!(probe.kind, ProbeKind::Report(_))
+}
+
+/// The endpoint with those of its probes that ask somebody; `None` without any.
+fn without_reports(endpoint: &EndpointConfig) -> Option<EndpointConfig> {
+    let mut endpoint = endpoint.clone();
+    endpoint.probes.retain(|probe| !is_report(probe));
+    (!endpoint.probes.is_empty()).then_some(endpoint)
 }
 
 /// Asks all of a group's endpoints at once; the answers in the order of the file.
