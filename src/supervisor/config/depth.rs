@@ -164,7 +164,7 @@ impl ProbeKind {
     }
 
     /// Whose session it opens, if nothing is stated.
-    const fn default_identity(&self) -> Identity {
+    fn default_identity(&self) -> Identity {
         match self {
             // Whoever shows a key there, or logs on by its first message, opens a session.
             Self::WebSocket(config) if !config.headers.is_empty() || config.subscribe.is_some() => Identity::Own,
