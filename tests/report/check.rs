@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker_failover::engine::Silence;
+use broker_failover::report::{Report, VERSION};
 use broker_failover::supervisor::config::{Checked, ProbeKind, ReportConfig, parse};
 
 /// A file that is accepted without a warning; `supervisor`, `group`, `policy` and `report` are more keys.
@@ -122,6 +123,17 @@ fn what_makes_no_sense_is_refused() {
         "{:?}",
         findings(&checked)
     );
+}
+
+#[test]
+fn the_documented_report_is_one() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/references/gateway-report.md")).unwrap();
+    let (_, rest) = text.split_once("```json\n").unwrap();
+    let (line, _) = rest.split_once('\n').unwrap();
+    let inside = line.strip_prefix("{\"report\":").and_then(|rest| rest.strip_suffix('}')).unwrap();
+    let report: Report = serde_json::from_str(inside).unwrap();
+    assert_eq!((report.version, report.session.name(), report.latency_us), (VERSION, "up", Some(3150)));
+    assert_eq!(serde_json::json!({ "report": report }), serde_json::from_str::<serde_json::Value>(line).unwrap());
 }
 
 #[test]

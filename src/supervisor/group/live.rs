@@ -38,17 +38,26 @@ pub struct Sending {
 /// Since when each path is the only one on which orders may leave, and what was said against it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Live {
-    /// Epochs that were carried out, and when; in order.
-    carried: VecDeque<(u64, Timestamp)>,
+    /// Epochs that were carried out; in order.
+    carried: VecDeque<Carried>,
     /// What was noted in the present epoch.
     noted: Vec<(String, u64)>,
 }
 
+/// An epoch whose transport was moved.
+#[derive(Clone, Debug)]
+struct Carried {
+    epoch: u64,
+    /// Its endpoint's name: a reload may have removed that meanwhile, and a gateway may send there all the same.
+    endpoint: String,
+    at: Timestamp,
+}
+
 impl Live {
     /// `epoch` has been carried out.
-    fn carried(&mut self, epoch: u64, now: Timestamp) {
-        if self.carried.back().is_none_or(|(last, _)| *last < epoch) {
-            self.carried.push_back((epoch, now));
+    fn carried(&mut self, epoch: u64, now: Timestamp, endpoint: impl FnOnce() -> String) {
+        if self.carried.back().is_none_or(|last| last.epoch < epoch) {
+            self.carried.push_back(Carried { epoch, endpoint: endpoint(), at: now });
             self.noted.clear();
             if self.carried.len() > MOST_EPOCHS {
                 self.carried.pop_front();
@@ -58,7 +67,12 @@ impl Live {
 
     /// When `epoch` had been left for a path to which the transport was moved; `None`: not yet.
     fn left(&self, epoch: u64) -> Option<Timestamp> {
-        self.carried.iter().find(|(later, _)| *later > epoch).map(|(_, at)| *at)
+        self.carried.iter().find(|later| later.epoch > epoch).map(|later| later.at)
+    }
+
+    /// Whether flow was on `endpoint` in `epoch`.
+    fn was(&self, endpoint: &str, epoch: u64) -> bool {
+        self.carried.iter().any(|one| one.epoch == epoch && one.endpoint == endpoint)
     }
 }
 
@@ -66,8 +80,10 @@ impl Core {
     /// Remembers when the present epoch was carried out.
     pub(super) fn mark_live(&mut self, now: Timestamp) {
         let is_carried = self.memory.carried || self.config.hooks.switch.is_empty();
-        if let Some(epoch) = self.engine.epoch().filter(|_| is_carried) {
-            self.live.carried(epoch.get(), now);
+        if let (true, Some(epoch), Some(active)) = (is_carried, self.engine.epoch(), self.engine.active()) {
+            let engine = &self.engine;
+            let name = || engine.endpoint(active).map_or_else(String::new, |endpoint| endpoint.name.clone());
+            self.live.carried(epoch.get(), now, name);
         }
     }
 
@@ -109,11 +125,12 @@ impl Core {
     /// Why orders must not leave there, whatever delays there are; `None` if they may, or a change may be in flight.
     fn stray(&self, sending: &Sending) -> Result<Option<String>, String> {
         let Sending { endpoint, epoch, at, .. } = sending;
-        let Ok(id) = self.engine.id(endpoint) else {
+        let id = self.engine.id(endpoint).ok();
+        if id.is_none() && !self.live.was(endpoint, *epoch) {
             let names: Vec<_> = self.engine.endpoints().map(|(_, endpoint)| &*endpoint.name).collect();
             let (group, there) = (&self.config.name, names.join(", "));
             return Err(format!("no endpoint of that name in group {group:?}; there is: {there}; nothing was changed"));
-        };
+        }
         let (Some(active), Some(present)) = (self.engine.active(), self.engine.epoch().map(Epoch::get)) else {
             return Ok(None);
         };
@@ -122,7 +139,7 @@ impl Core {
             return Ok(Some(format!("the present epoch is {present}, on {name}, and that one was never given")));
         }
         if *epoch == present {
-            return Ok((id != active).then(|| format!("that is the epoch of {name}")));
+            return Ok((id != Some(active)).then(|| format!("that is the epoch of {name}")));
         }
         let Some(left) = self.live.left(*epoch) else { return Ok(None) };
         let (late, grace) = (at.nanos_since(left), Timestamp::from_elapsed(self.config.follow_within).as_nanos());

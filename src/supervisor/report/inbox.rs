@@ -244,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn one_late_look_that_finds_nothing_is_not_silence_yet() {
+        let inbox = inbox();
+        put(&inbox, 1, 100, &report(0, None)).unwrap();
+        assert!(acks(inbox.look(200 * MS)).is_some());
+        // Not away for long enough to begin anew, but what was reported meanwhile may not have been read.
+        assert_eq!(inbox.look(2150 * MS), Look::Nothing(None));
+        assert_eq!(inbox.look(2160 * MS), Look::Silent(Duration::from_millis(2060)));
+    }
+
+    #[test]
     fn one_gateway_reports_until_it_leaves_or_falls_silent() {
         let inbox = inbox();
         assert_eq!(put(&inbox, 1, 0, &report(1, None)), Ok(true));

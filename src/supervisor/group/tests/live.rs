@@ -126,6 +126,30 @@ fn nobody_sends_on_an_endpoint_that_is_not_there_and_that_halts_nothing() {
 }
 
 #[test]
+fn a_path_that_a_reload_removed_may_be_sent_on_as_little_as_before() {
+    let mut world = World::on_west();
+    // Who is primary cannot change by a reload: it is north that flow was on, and that goes.
+    assert!(world.command(Command::Switchover { target: "north".to_owned() }).is_ok());
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    assert!(world.command(Command::Switchover { target: "west".to_owned() }).is_ok());
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    let mut new = world.core.config().clone();
+    new.endpoints.retain(|one| one.endpoint.name != "north");
+    let change = crate::supervisor::reload::of_group(world.core.config(), &new).unwrap();
+    let reloaded = world.core.reloaded(Timestamp::from_nanos(world.now), &change, "hash").unwrap();
+    world.event(Event::Reloaded(reloaded.core));
+    assert!(world.sends("north", 3).is_ok());
+    assert!(world.sends("north", 2).unwrap_err().starts_with("no endpoint of that name"), "that was west's");
+    world.now += GRACE;
+    let why = world.sends("north", 3).unwrap_err();
+    assert!(why.contains("on north in epoch 3: that path was left 2.0s before; flow is on west in epoch 4"), "{why}");
+    assert!(world.two_live());
+}
+
+#[test]
 fn while_the_switch_hook_runs_the_change_is_in_flight() {
     let mut world = World::new(config(|_| {}));
     world.rounds(&["+++", "x++", "x++"]);
