@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     agree();
     let mut bench = Bench::default();
     let minimal = bench.subject("minimal: draw + record + evaluate, 1 % failures", minimal_step());
-    for (text, bound) in [("3", 2.9), ("window 60s", 6.1), ("3 of 5", 6.7)] {
+    for (text, bound) in [("3", 2.4), ("window 60s", 2.25), ("3 of 5", 2.4)] {
         let ours = bench.subject(format!("engine: draw + record + evaluate, 1 % failures, {text}"), step(text));
         bench.row("3", ours, minimal, STEP.instructions(bound));
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use broker_failover::engine::{Policy, PolicySettings, Trigger, TriggerRule};
+use broker_failover::engine::{Policy, PolicySettings, Silence, Trigger, TriggerRule};
 use broker_failover::supervisor::config::{Severity, json_schema, load, parse};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs");
@@ -50,6 +50,68 @@ fn the_defaults_of_the_file_are_the_defaults_of_the_engine() {
     let text = example().replace("failure_threshold = 3\ncooldown = \"60s\"\n", "");
     let checked = parse(&text, Path::new(FOLDER));
     assert_eq!(checked.config.unwrap().groups[0].policy.settings(), &PolicySettings::default());
+}
+
+/// The example with a shadow policy of these keys.
+fn shadowed(keys: &str) -> String {
+    example().replacen("[group.probing]", &format!("[group.shadow]\n{keys}\n[group.probing]"), 1)
+}
+
+#[test]
+fn a_shadow_is_the_policy_but_for_the_keys_that_it_states() {
+    let shadow = |text: &str| {
+        let checked = parse(text, Path::new(FOLDER));
+        let config = checked.config.unwrap_or_else(|| panic!("{:#?}", checked.findings));
+        config.groups[0].shadow.clone().unwrap().settings().clone()
+    };
+    let default = PolicySettings::default();
+    let mut text = shadowed("failure_threshold = 2\nrequire_fence = false");
+    let expected = PolicySettings { failure_threshold: 2, require_fence: false, ..default.clone() };
+    assert_eq!(shadow(&text), expected);
+    // The group's own values, not the defaults.
+    text = text.replacen("cooldown = \"60s\"", "cooldown = \"5s\"\nsilence = \"failure\"\nhistory_limit = 7", 1);
+    let group = PolicySettings { silence: Silence::Failure, history_limit: 7, ..expected };
+    assert_eq!(shadow(&text), PolicySettings { cooldown: Duration::from_secs(5), ..group });
+    // A trigger and a threshold are one choice.
+    let window = TriggerRule::Window(Duration::from_secs(9));
+    let trigger = |rule| Trigger::new(rule).ok();
+    for (policy, keys, expected) in [
+        ("failure_threshold = 3", "trigger = { window = \"9s\" }", (3, trigger(window))),
+        ("failure_threshold = 3", "trigger = { consecutive = 4 }", (4, trigger(TriggerRule::Consecutive(4)))),
+        ("trigger = { window = \"9s\" }", "failure_threshold = 4", (4, None)),
+        ("trigger = { window = \"9s\" }", "cooldown = \"1s\"", (3, trigger(window))),
+    ] {
+        let found = shadow(&shadowed(keys).replacen("failure_threshold = 3", policy, 1));
+        assert_eq!((found.failure_threshold, found.trigger), expected, "{policy}, {keys}");
+    }
+}
+
+#[test]
+fn a_shadow_is_checked_as_the_policy_is() {
+    let said = |keys: &str| {
+        let checked = parse(&shadowed(keys), Path::new(FOLDER));
+        let said: Vec<_> = checked.findings.iter().map(ToString::to_string).collect();
+        (checked.config.is_none(), said.join("\n"))
+    };
+    for (keys, refused, expected) in [
+        ("cooldwn = 1", true, "group[0].shadow.cooldwn: an unknown key; expected one of: failure_threshold"),
+        ("cooldown = 60", true, "12:12: error: group[0].shadow.cooldown: found 60; expected a duration"),
+        (
+            "trigger = { failures = 4, of = 3 }",
+            true,
+            "group[0].shadow.trigger.failures: failures is 4; expected at most",
+        ),
+        (
+            "cooldown_max = \"1s\"",
+            true,
+            "group[0].shadow: cooldown_max is 1s; expected at least cooldown, which is 60s",
+        ),
+        ("cooldown = \"60s\"", false, "warning: group[0].shadow: the same as policy: it will never differ"),
+        ("max_health_age = \"1s\"", false, "group[0].shadow.max_health_age: 1s is not comfortably above"),
+    ] {
+        let (is_refused, said) = said(keys);
+        assert!(is_refused == refused && said.contains(expected), "{keys}: {said}\nexpected {expected}");
+    }
 }
 
 #[test]

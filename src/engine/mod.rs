@@ -21,6 +21,8 @@ mod health;
 mod history;
 mod input;
 mod policy;
+#[cfg(feature = "supervisor")]
+mod shadow;
 mod silence;
 mod snapshot;
 mod targets;
@@ -72,6 +74,8 @@ struct Standing {
     health: Health,
     /// Failures in a row that are DOWN, where nothing else is to be looked at. `None`: ask its [`Patience`].
     plain: Option<NonZeroU32>,
+    /// A success changes nothing that its [`Patience`] remembers: it was the last result, and nothing else is in there.
+    calm: bool,
     maintenance: bool,
     bars: Bars,
 }
@@ -185,7 +189,7 @@ impl Engine {
                 *standing = Standing::new(patience, maintenance, bars).observed(self.observer.is_some());
             } else if patience.replace(&self.policy, trigger) {
                 // There may be failures in a row from before.
-                standing.plain = None;
+                (standing.plain, standing.calm) = (None, false);
             }
         }
         self.rebuild_targets();
@@ -230,12 +234,12 @@ impl Engine {
 impl Standing {
     /// Where ticks and due results are told, every result is a sign of life that has to be looked at.
     fn observed(self, observed: bool) -> Self {
-        Self { plain: self.plain.filter(|_| !observed), ..self }
+        Self { plain: self.plain.filter(|_| !observed), calm: self.calm && !observed, ..self }
     }
 
     /// Nothing is known yet.
     fn new(patience: &Patience, maintenance: bool, bars: Bars) -> Self {
-        Self { health: Health::default(), plain: patience.plain(), maintenance, bars }
+        Self { health: Health::default(), plain: patience.plain(), calm: false, maintenance, bars }
     }
 
     fn is_candidate(&self) -> bool {
@@ -260,7 +264,13 @@ impl Engine {
         let Some(standing) = self.standings.get_mut(id.index()) else {
             return Err(EngineError::unknown_id(id));
         };
-        let Some(threshold) = standing.plain else { return self.record_patiently(now, id, result) };
+        let Some(threshold) = standing.plain else {
+            if let (true, ProbeResult::Success) = (standing.calm, &result) {
+                let healthy = standing.health.record(now, ProbeResult::Success, u32::MAX);
+                return Ok(self.recorded(now, id, healthy, healthy));
+            }
+            return self.record_patiently(now, id, result);
+        };
         let from = standing.health.state();
         let to = standing.health.record(now, result, threshold.get());
         if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
@@ -297,8 +307,12 @@ impl Engine {
         let Some((standing, patience)) = known else { return Err(EngineError::unknown_id(id)) };
         let from = standing.health.state();
         let to = standing.health.record_patiently(now, result, patience, self.policy.max_health_age);
-        standing.plain = patience.plain_from_now().filter(|_| self.observer.is_none());
-        self.targets.set(self.roster.rank(id), standing.is_candidate());
+        let unobserved = self.observer.is_none();
+        standing.plain = patience.plain_from_now().filter(|_| unobserved);
+        standing.calm = unobserved && patience.is_calm();
+        if (from == EndpointState::Healthy) != (to == EndpointState::Healthy) {
+            self.targets.set(self.roster.rank(id), standing.is_candidate());
+        }
         Ok(self.recorded(now, id, from, to))
     }
 
@@ -536,6 +550,7 @@ impl Engine {
         let known = self.standings.get_mut(id.index()).zip(self.patiences.get_mut(id.index()));
         if let Some((standing, patience)) = known {
             standing.plain = patience.recall(evidence);
+            standing.calm = self.observer.is_none() && patience.is_calm();
             standing.health = health;
             self.targets.set(self.roster.rank(id), standing.is_candidate());
         }

@@ -96,6 +96,7 @@ impl Engine {
         let overdue_at = Observer::NEVER;
         self.observer = Some(Observer { heard: now, shortest: u64::MAX, overdue_at, missing: 0 });
         for (standing, patience) in self.standings.iter_mut().zip(&mut self.patiences) {
+            standing.calm = false;
             if standing.plain.take().is_some() {
                 patience.go_on_armed();
             }

@@ -233,6 +233,11 @@ impl Patience {
         }
     }
 
+    /// Whether it is armed and remembers no failure, so that a success leaves it as it is. True after no failure.
+    pub(super) fn is_calm(&self) -> bool {
+        self.results >= self.minimum && self.failing_since.is_none() && self.recent == 0
+    }
+
     /// The trigger is `own` from now on; whether that is another one than before. Its memory is another, so it has to
     /// be armed anew.
     pub(super) fn replace(&mut self, policy: &Policy, own: Option<Trigger>) -> bool {
@@ -351,6 +356,11 @@ impl Patience {
         let Self { results, failing_since, recent, .. } = *self;
         let untouched = results == 0 && plain == self.plain().is_some();
         (!untouched).then_some(Evidence { state, results, plain, failing_since, recent })
+    }
+
+    /// Whether it asks the same of results as `other`.
+    pub(super) fn judges_as(&self, other: &Self) -> bool {
+        self.trigger == other.trigger && self.minimum == other.minimum
     }
 
     /// Goes on from there.

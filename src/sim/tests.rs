@@ -1,5 +1,6 @@
 //! The simulation against closed forms, and what must hold for every seed.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::*;
@@ -173,23 +174,44 @@ fn an_outage_shorter_than_the_patience_is_missed() {
     }
 }
 
+/// What comes of slots one by one, of which `failing` fail.
+fn every_probe(watch: &mut Watch, slots: Range<u64>, failing: &[Range<u64>]) {
+    let mut ahead = failing.iter().peekable();
+    for slot in slots {
+        while ahead.next_if(|run| run.end <= slot).is_some() {}
+        watch.probe(slot, ahead.peek().is_some_and(|run| run.start <= slot)).unwrap();
+    }
+}
+
 #[test]
-fn successes_that_are_left_out_change_nothing() {
-    let texts = ["1", "3", "12", "window 60s", "window 300s", "3 of 5", "2 of 64", "64 of 64"];
-    for (seed, loss) in [(1, Share::NONE), (2, Share::percent(1)), (3, Share::percent(10))] {
+fn probes_that_are_left_out_change_nothing() {
+    let texts =
+        ["1", "2", "3", "12", "window 1s", "window 60s", "window 300s", "3 of 5", "1 of 1", "2 of 64", "64 of 64"];
+    let losses = [Share::NONE, Share::percent(1), Share::percent(10), Share::percent(60)];
+    for (seed, (loss, interval)) in (1..).zip(losses.iter().flat_map(|loss| [(*loss, S(10)), (*loss, S(7))])) {
         let blips = Blips::new(Rate::per_hour(6), S(90)).unwrap();
-        let mut failing = Vec::new();
-        Weather::new(seed, &blips, loss, S(10)).failing(1..17_281, &mut failing);
-        for text in texts {
-            let mut some = Watch::new(text.parse().unwrap(), S(10), Silence::Note).unwrap();
+        let weather = Weather::new(seed, &blips, loss, interval);
+        for (text, step) in texts.iter().zip([17_280, 1_000, 7, 1].into_iter().cycle()) {
+            let what = format!("{text} with {loss} lost, every {interval:?}, {step} at a time");
+            let mut some = Watch::new(text.parse().unwrap(), interval, Silence::Note).unwrap();
             let mut all = some.clone();
-            some.live(1..17_281, &failing).unwrap();
-            let mut ahead = failing.iter().peekable();
-            for slot in 1..17_281 {
-                while ahead.next_if(|run| run.end <= slot).is_some() {}
-                all.probe(slot, ahead.peek().is_some_and(|run| run.start <= slot)).unwrap();
+            let (mut failing, mut weather) = (Vec::new(), weather.clone());
+            for start in (1..17_281).step_by(step) {
+                let slots = start..17_281.min(start + step as u64);
+                weather.failing(slots.clone(), &mut failing);
+                some.live(slots.clone(), &failing).unwrap();
+                every_probe(&mut all, slots, &failing);
+                assert_eq!(some.failovers(), all.failovers(), "{what}");
             }
-            assert_eq!(some.failovers(), all.failovers(), "{text} with {loss} lost");
+            // Nor do they change when an outage that follows is found, or silence that does.
+            let until = |watch: &Watch, hear: &dyn Fn(&mut Watch, u64) -> bool| {
+                let mut watch = watch.clone();
+                (17_281..17_481).find(|slot| hear(&mut watch, *slot))
+            };
+            let hear = |watch: &mut Watch, slot| watch.probe(slot, true).unwrap();
+            assert_eq!(until(&some, &hear), until(&all, &hear), "{what}: an outage");
+            let hear = |watch: &mut Watch, slot| watch.missing(slot).unwrap();
+            assert_eq!(until(&some, &hear), until(&all, &hear), "{what}: silence");
         }
     }
 }

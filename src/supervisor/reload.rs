@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::{Endpoint, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
+use crate::engine::{Endpoint, Policy, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
 
 use super::config::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hooks, Probing, Require,
@@ -168,6 +168,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
         exclusivity,
         required_depth,
         policy,
+        shadow,
         probing,
         endpoints: _,
         failback,
@@ -205,10 +206,11 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     if both(old, new) != both(new, old) {
         words.push(format!("the endpoints are in another order: {}", names(new).join(", ")));
     }
-    let policy = of_policy(policy.settings(), new.policy.settings());
+    let policy = named("policy", of_policy(policy.settings(), new.policy.settings()));
     let probing = of_probing(probing, &new.probing);
     let (is_policy, is_pace) = (!policy.is_empty(), !probing.is_empty());
     words.extend(policy.into_iter().chain(probing));
+    words.extend(of_shadow(shadow.as_ref(), new.shadow.as_ref()));
     differs(&mut words, "rto", rto, &new.rto);
     differs(&mut words, "exclusivity", exclusivity, &new.exclusivity);
     differs(&mut words, "required_depth", required_depth, &new.required_depth);
@@ -298,7 +300,21 @@ fn of_policy(old: &PolicySettings, new: &PolicySettings) -> Vec<String> {
     differs(&mut words, "require_reconciliation", require_reconciliation, &new.require_reconciliation);
     differs(&mut words, "resume_after_halt", resume_after_halt, &new.resume_after_halt);
     differs(&mut words, "history_limit", history_limit, &new.history_limit);
-    words.into_iter().map(|what| format!("policy {what}")).collect()
+    words
+}
+
+fn named(table: &str, words: Vec<String>) -> Vec<String> {
+    words.into_iter().map(|what| format!("{table} {what}")).collect()
+}
+
+/// A shadow that follows the policy in a key that it does not state itself differs in it, too.
+fn of_shadow(old: Option<&Policy>, new: Option<&Policy>) -> Vec<String> {
+    match (old, new) {
+        (Some(old), Some(new)) => named("shadow", of_policy(old.settings(), new.settings())),
+        (None, Some(_)) => vec!["a shadow policy is new".to_owned()],
+        (Some(_), None) => vec!["the shadow policy is gone".to_owned()],
+        (None, None) => Vec::new(),
+    }
 }
 
 fn of_probing(old: &Probing, new: &Probing) -> Vec<String> {

@@ -12,6 +12,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -21,7 +22,7 @@ use tracing::warn;
 
 use super::control::status;
 use super::group::task::GroupHandle;
-use super::group::{EndpointStatus, GroupStatus};
+use super::group::{EndpointStatus, GroupStatus, ShadowCounts};
 
 /// Connections at the same time; a further one waits.
 const MOST_CONNECTIONS: usize = 64;
@@ -93,6 +94,24 @@ struct Endpoint {
     endpoint: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct First {
+    group: String,
+    first: &'static str,
+}
+
+/// Of the groups that have a shadow policy.
+fn shadow_differences(groups: &[GroupStatus]) -> Family<First, Counter> {
+    let family = Family::<First, Counter>::default();
+    for (status, shadow) in groups.iter().filter_map(|status| Some((status, status.shadow.as_ref()?))) {
+        let ShadowCounts { shadow_first, group_first, otherwise } = shadow.counts;
+        for (first, count) in [("shadow", shadow_first), ("group", group_first), ("neither", otherwise)] {
+            family.get_or_create(&First { group: label(&status.name), first }).inc_by(count);
+        }
+    }
+    family
+}
+
 /// A label's value, escaped, which the library leaves to whoever names it.
 fn label(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -127,6 +146,14 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     group_gauge("eligible_targets", "Endpoints that flow could move to now", &|group| {
         to_i64(u64::try_from(group.eligible_targets.len()).unwrap_or(u64::MAX))
     });
+    group_gauge("shadow_differs", "1 while the shadow policy would do otherwise", &|group| {
+        flag(group.shadow.as_ref().is_some_and(|shadow| shadow.differs.is_some()))
+    });
+    registry.register(
+        "shadow_differences",
+        "How often the shadow policy would have done otherwise, by who would have acted and the other not",
+        shadow_differences(groups),
+    );
     let mut endpoint_gauge = |name: &str, help: &str, value: &dyn Fn(&GroupStatus, &EndpointStatus) -> Option<i64>| {
         let family = Family::<Endpoint, Gauge>::default();
         for status in groups {

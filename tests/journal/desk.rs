@@ -279,7 +279,7 @@ impl Desk {
 }
 
 pub(crate) fn note(text: &str) -> Body {
-    Body::Note(NoteRecord { code: "TEST".into(), text: text.to_owned() })
+    Body::Note(NoteRecord::new("TEST", text))
 }
 
 /// Order flow as the journal writes it.

@@ -20,7 +20,8 @@ fn file(supervisor: &str, group: &str, policy: &str, report: &str) -> Checked {
         )
     };
     let text = format!(
-        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{supervisor}\n[[group]]\nname = \"main\"\n{group}\n[group.policy]\n\
+        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{supervisor}\n[[group]]\nname = \"main\"\n\
+         exclusivity = \"unknown\"\nrequired_depth = \"reachable\"\n{group}\n[group.policy]\n\
          {policy}\n{}{}[group.hooks]\n{hooks}",
         endpoint("east", "primary = true"),
         endpoint("north", "priority = 10"),

@@ -15,4 +15,5 @@ mod hooks;
 mod kills;
 mod reloads;
 mod rig;
+mod shadow;
 mod starts;

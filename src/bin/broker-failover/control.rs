@@ -157,6 +157,7 @@ fn table(group: &Value) -> String {
     more(group["halt_confirmed"] == false, "halt UNCONFIRMED".to_owned());
     more(!group["halt_text"].is_null(), text(&group["halt_text"]));
     more(!group["would_answer"].is_null(), format!("would answer {}", text(&group["would_answer"])));
+    more(group["shadow"]["differs"].is_string(), format!("shadow differs: {}", text(&group["shadow"]["differs"])));
     more(!group["hook_trouble"].is_null(), text(&group["hook_trouble"]));
     more(!group["waits_for"].is_null(), format!("waits for a person: {}", text(&group["waits_for"])));
     for endpoint in group["endpoints"].as_array().into_iter().flatten() {

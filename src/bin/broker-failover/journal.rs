@@ -314,6 +314,7 @@ fn describe(body: &Body) -> (Style, String) {
         }
         Body::Stage(stage) => (MOVE, stage_text(stage)),
         Body::Command(command) => command_text(command),
+        Body::Note(note) if note.shadow.is_some() => (CARE, format!("{}: {}", note.code, note.text)),
         Body::Note(note) => (ALARM, format!("{}: {}", note.code, note.text)),
         Body::Stop(stop) => (MOVE, format!("supervisor stopped: {}", stop.reason)),
     }

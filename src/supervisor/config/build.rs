@@ -148,7 +148,8 @@ impl Builder<'_> {
     /// What can be said of a group with a faulty key: whatever else is wrong with its sound parts, each by itself.
     fn sound_parts(&mut self, table: &Table) {
         let part = |key| table.table(key).filter(|part| part.sound);
-        part("policy").map(|part| self.policy(part));
+        let policy = part("policy").and_then(|part| self.policy(part, None));
+        part("shadow").zip(policy).map(|(part, policy)| self.policy(part, Some(&policy)));
         part("probing").map(|part| self.probing(part));
         part("hooks").map(|part| self.hooks(part));
         table.tables("endpoint").iter().filter(|one| one.sound).for_each(|one| drop(self.endpoint(one)));
@@ -156,7 +157,11 @@ impl Builder<'_> {
 
     fn group(&mut self, table: &Table, name: String) -> Option<GroupConfig> {
         let errors = self.findings.errors();
-        let policy = self.policy(table.table("policy")?);
+        let policy = self.policy(table.table("policy")?, None);
+        let shadow = match table.table("shadow").zip(policy.as_ref()) {
+            Some((shadow, policy)) => Some(self.policy(shadow, Some(policy))?),
+            None => None,
+        };
         let probing_table = table.table("probing")?;
         let probing = self.probing(probing_table);
         let mut endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
@@ -186,6 +191,7 @@ impl Builder<'_> {
             no_evidence_alarm: alarm,
             follow_within: table.duration("follow_within")?,
             policy,
+            shadow,
         };
         // Of a group that lacks what is faulty, there is nothing sensible to say.
         if self.findings.errors() == errors {
@@ -194,35 +200,45 @@ impl Builder<'_> {
         Some(group)
     }
 
-    fn policy(&mut self, table: &Table) -> Option<Policy> {
-        let resume_after_halt = match table.text("resume_after_halt")? {
-            "operator" => ResumeAfterHalt::Operator,
-            _ => ResumeAfterHalt::Reconcile,
-        };
+    /// What `table` says, and where it says nothing what `other` does.
+    fn policy(&mut self, table: &Table, other: Option<&Policy>) -> Option<Policy> {
+        let other = other.map(|policy| policy.settings().clone()).unwrap_or_default();
+        let number = |key| table.integer(key).map(|_| table.u32(key));
+        let flag = |key, otherwise| table.entry(key).map_or(otherwise, |_| table.flag(key));
         let trigger = self.trigger(table)?;
-        let stated = table.entry("failure_threshold").is_some_and(|entry| entry.span.is_some());
+        let threshold = number("failure_threshold");
+        let is_stated = table.entry("failure_threshold").is_some_and(|entry| entry.span.is_some());
+        let (trigger, failure_threshold) = match (trigger, trigger.map(Trigger::rule)) {
+            // Stated there, it need not be stated twice.
+            (_, Some(TriggerRule::Consecutive(failures))) if !is_stated => (trigger, failures),
+            // The other's trigger is none of this one's if this one counts failures.
+            (None, _) if !is_stated => (other.trigger, threshold.unwrap_or(other.failure_threshold)),
+            _ => (trigger, threshold.unwrap_or(other.failure_threshold)),
+        };
         let settings = PolicySettings {
-            failure_threshold: match trigger.map(Trigger::rule) {
-                // Stated there, it need not be stated twice.
-                Some(TriggerRule::Consecutive(failures)) if !stated => failures,
-                _ => table.u32("failure_threshold"),
-            },
+            failure_threshold,
             trigger,
-            silence: match table.text("silence")? {
-                "failure" => Silence::Failure,
-                _ => Silence::Note,
+            silence: match table.text("silence") {
+                Some("failure") => Silence::Failure,
+                Some(_) => Silence::Note,
+                None => other.silence,
             },
-            minimum_history: table.integer("minimum_history").map(|_| table.u32("minimum_history")),
-            cooldown: table.duration("cooldown")?,
-            cooldown_max: table.duration("cooldown_max"),
-            max_health_age: table.duration("max_health_age")?,
-            failback_success_threshold: table.u32("failback_success_threshold"),
-            require_fence: table.flag("require_fence"),
-            max_failbacks_per_window: table.u32("max_failbacks_per_window"),
-            failback_window: table.duration("failback_window")?,
-            require_reconciliation: table.flag("require_reconciliation"),
-            resume_after_halt,
-            history_limit: table.u32("history_limit"),
+            minimum_history: number("minimum_history").or(other.minimum_history),
+            cooldown: table.duration("cooldown").unwrap_or(other.cooldown),
+            cooldown_max: table.duration("cooldown_max").or(other.cooldown_max),
+            max_health_age: table.duration("max_health_age").unwrap_or(other.max_health_age),
+            failback_success_threshold: number("failback_success_threshold")
+                .unwrap_or(other.failback_success_threshold),
+            require_fence: flag("require_fence", other.require_fence),
+            max_failbacks_per_window: number("max_failbacks_per_window").unwrap_or(other.max_failbacks_per_window),
+            failback_window: table.duration("failback_window").unwrap_or(other.failback_window),
+            require_reconciliation: flag("require_reconciliation", other.require_reconciliation),
+            resume_after_halt: match table.text("resume_after_halt") {
+                Some("operator") => ResumeAfterHalt::Operator,
+                Some(_) => ResumeAfterHalt::Reconcile,
+                None => other.resume_after_halt,
+            },
+            history_limit: number("history_limit").unwrap_or(other.history_limit),
         };
         match Policy::new(settings) {
             Ok(policy) => Some(policy),

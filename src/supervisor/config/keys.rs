@@ -152,6 +152,13 @@ static GROUP: Shape = Shape {
              halts the group, TWO_LIVE_PATHS",
         ),
         key("policy", Table(&POLICY), Default("{}"), "When to move"),
+        key(
+            "shadow",
+            Table(&SHADOW),
+            Optional,
+            "A policy that is only tried out: it sees what policy sees, moves nothing, and where it would have done \
+             otherwise is reported",
+        ),
         key("probing", Table(&PROBING), Default("{}"), "How often to probe"),
         key("endpoint", Tables(&ENDPOINT), Required, "The paths to the account"),
         key("failback", Table(&FAILBACK), Default("{}"), "How to return to the primary"),
@@ -159,78 +166,92 @@ static GROUP: Shape = Shape {
     ],
 };
 
-static POLICY: Shape = Shape {
-    about: "When to move",
-    keys: &[
-        key(
-            "failure_threshold",
-            Integer { least: 1, most: U32 },
-            Default("3"),
-            "Consecutive failures that make an endpoint DOWN, unless trigger says otherwise",
-        ),
-        key(
-            "trigger",
-            Table(&TRIGGER),
-            Optional,
-            "What makes an endpoint DOWN; default: as many consecutive failures as failure_threshold",
-        ),
-        key(
-            "minimum_history",
-            Integer { least: 1, most: U32 },
-            Optional,
-            "Results before a trigger can fire, after a start, a restart or a changed address; default, and least: what \
-             the trigger needs",
-        ),
-        key(
-            "silence",
-            Choice(&["note", "failure"]),
-            Default("\"note\""),
-            "What a result that was due and did not come counts for, if the monitor was alive. In the supervisor: what a \
-             report probe makes of a gateway that stopped reporting; every other slot has a result",
-        ),
-        key(
-            "cooldown",
-            Duration,
-            Default("\"60s\""),
-            "Least time between the last switch and a failback; never delays a failover",
-        ),
-        key(
-            "cooldown_max",
-            Duration,
-            Optional,
-            "The most that the cooldown grows to: each failback inside failback_window doubles it; default: it does not \
-             grow",
-        ),
-        key("max_health_age", Duration, Default("\"30s\""), "Age up to which a result is evidence of health"),
-        key(
-            "failback_success_threshold",
-            Integer { least: 1, most: U32 },
-            Default("3"),
-            "Consecutive successes of the primary before a failback",
-        ),
-        key("require_fence", Flag, Default("true"), "Whether the path that is left must be fenced first"),
-        key(
-            "max_failbacks_per_window",
-            Integer { least: 1, most: U32 },
-            Default("3"),
-            "Failbacks allowed inside failback_window",
-        ),
-        key("failback_window", Duration, Default("\"1h\""), "Span in which failbacks are counted"),
-        key(
-            "require_reconciliation",
-            Flag,
-            Default("true"),
-            "Whether flow stays held after a switch until orders in flight are settled",
-        ),
-        key(
-            "resume_after_halt",
-            Choice(&["reconcile", "operator"]),
-            Default("\"reconcile\""),
-            "What ends a halt for want of a target",
-        ),
-        key("history_limit", Integer { least: 0, most: U32 }, Default("256"), "Switches kept in memory"),
-    ],
-};
+static POLICY: Shape = Shape { about: "When to move", keys: &POLICY_KEYS };
+
+static SHADOW: Shape =
+    Shape { about: "A policy that is only tried out; a key that is left out is as in policy", keys: &SHADOW_KEYS };
+
+static SHADOW_KEYS: [Key; POLICY_KEYS.len()] = optional(POLICY_KEYS);
+
+/// The same keys, none of which has a default of its own.
+const fn optional<const KEYS: usize>(mut keys: [Key; KEYS]) -> [Key; KEYS] {
+    let mut index = 0;
+    while index < KEYS {
+        keys[index].presence = Optional;
+        index += 1;
+    }
+    keys
+}
+
+const POLICY_KEYS: [Key; 14] = [
+    key(
+        "failure_threshold",
+        Integer { least: 1, most: U32 },
+        Default("3"),
+        "Consecutive failures that make an endpoint DOWN, unless trigger says otherwise",
+    ),
+    key(
+        "trigger",
+        Table(&TRIGGER),
+        Optional,
+        "What makes an endpoint DOWN; default: as many consecutive failures as failure_threshold",
+    ),
+    key(
+        "minimum_history",
+        Integer { least: 1, most: U32 },
+        Optional,
+        "Results before a trigger can fire, after a start, a restart or a changed address; default, and least: what \
+         the trigger needs",
+    ),
+    key(
+        "silence",
+        Choice(&["note", "failure"]),
+        Default("\"note\""),
+        "What a result that was due and did not come counts for, if the monitor was alive. In the supervisor: what a \
+         report probe makes of a gateway that stopped reporting; every other slot has a result",
+    ),
+    key(
+        "cooldown",
+        Duration,
+        Default("\"60s\""),
+        "Least time between the last switch and a failback; never delays a failover",
+    ),
+    key(
+        "cooldown_max",
+        Duration,
+        Optional,
+        "The most that the cooldown grows to: each failback inside failback_window doubles it; default: it does not \
+         grow",
+    ),
+    key("max_health_age", Duration, Default("\"30s\""), "Age up to which a result is evidence of health"),
+    key(
+        "failback_success_threshold",
+        Integer { least: 1, most: U32 },
+        Default("3"),
+        "Consecutive successes of the primary before a failback",
+    ),
+    key("require_fence", Flag, Default("true"), "Whether the path that is left must be fenced first"),
+    key(
+        "max_failbacks_per_window",
+        Integer { least: 1, most: U32 },
+        Default("3"),
+        "Failbacks allowed inside failback_window",
+    ),
+    key("failback_window", Duration, Default("\"1h\""), "Span in which failbacks are counted"),
+    key(
+        "require_reconciliation",
+        Flag,
+        Default("true"),
+        "Whether flow stays held after a switch until orders in flight are settled",
+    ),
+    key(
+        "resume_after_halt",
+        Choice(&["reconcile", "operator"]),
+        Default("\"reconcile\""),
+        "What ends a halt for want of a target",
+    ),
+    key("history_limit", Integer { least: 0, most: U32 }, Default("256"), "Switches kept in memory"),
+];
 
 static TRIGGER: Shape = Shape {
     about: "What makes an endpoint DOWN: consecutive alone, window alone, or failures with of",

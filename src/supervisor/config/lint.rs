@@ -36,9 +36,21 @@ fn policy(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) 
         );
     }
     reports::silence(builder, policy, group);
+    max_health_age(builder, policy, group, settings.max_health_age);
+    if let (Some(own), Some(shadow)) = (table.table("shadow"), &group.shadow) {
+        if *shadow == group.policy {
+            builder.warning(table, "shadow", "the same as policy: it will never differ", "keys that differ from it");
+        }
+        if shadow.settings().max_health_age != settings.max_health_age {
+            max_health_age(builder, own, group, shadow.settings().max_health_age);
+        }
+    }
+}
+
+fn max_health_age(builder: &mut build::Builder<'_>, policy: &Table, group: &GroupConfig, age: Duration) {
     let enough = (group.probing.interval + group.probing.timeout).saturating_mul(2);
-    if settings.max_health_age < enough {
-        let found = format!("{:?} is not comfortably above interval + timeout", settings.max_health_age);
+    if age < enough {
+        let found = format!("{age:?} is not comfortably above interval + timeout");
         builder.warning(policy, "max_health_age", found, format!("at least {enough:?}"));
     }
 }

@@ -76,6 +76,8 @@ pub struct GroupConfig {
     pub required_depth: Depth,
     /// `[group.policy]`
     pub policy: Policy,
+    /// `[group.shadow]`: a policy that is only tried out. Where it says nothing it is `policy`.
+    pub shadow: Option<Policy>,
     /// `[group.probing]`
     pub probing: Probing,
     /// `[[group.endpoint]]`, in order of registration.

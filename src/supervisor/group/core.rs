@@ -15,13 +15,14 @@ use crate::scenario::Verb;
 
 use super::super::config::{FailbackMode, GroupConfig};
 use super::super::hooks::{HookReport, HookRequest, Stage};
-use super::super::journal::{Follow, Peer, StageRecord};
+use super::super::journal::{Follow, Peer, ShadowRecord, StageRecord};
 use super::super::probes::Verdict;
 use super::DriverState;
 use super::bars::Measured;
 use super::certificates::Seen;
 use super::hooks::Lane;
 use super::live::{Live, Sending};
+use super::shadow::Shadow;
 
 /// Failed switches in a row after which the group halts instead of trying once more.
 pub(super) const MOST_FAILED_SWITCHES: u32 = 3;
@@ -218,6 +219,8 @@ pub enum Entry {
         /// In words.
         text: String,
     },
+    /// The shadow policy would do otherwise from now on, or no longer. Nothing ever follows from it.
+    Shadow(Box<ShadowRecord>),
 }
 
 /// What the engine answered, in short.
@@ -282,6 +285,8 @@ impl Plan {
 pub struct Core {
     pub(super) config: GroupConfig,
     pub(super) engine: Engine,
+    /// What another policy would make of the same; nothing is ever done because of it.
+    pub(super) shadow: Option<Shadow>,
     /// The engine before each decision of the present event that moved flow: what holds if that decision could not be
     /// made durable.
     undecided: Vec<Engine>,
@@ -325,6 +330,7 @@ impl Core {
         let left = engine.history().last().map(|entry| entry.event.from);
         let mut core = Self {
             published: Path::of(&engine),
+            shadow: config.shadow.clone().map(|policy| Shadow::new(&engine, policy)),
             undecided: Vec::new(),
             memory: DriverState { spent: engine.is_spent(), ..memory },
             dry_run: false,
@@ -494,6 +500,7 @@ impl Core {
         if let Ok(engine) = restarted {
             self.engine = engine;
             self.measured.stalled();
+            self.begin_shadow_anew(now);
             self.awaited = self.engine.endpoints().map(|(id, _)| id).collect();
             let entry = Entry::Input { verb: Verb::Restart(RestartKind::Monitor), answer: Outcome::Taken };
             self.record(entry, true, effects);
@@ -568,6 +575,7 @@ impl Core {
             _ => None,
         };
         let result = self.engine.apply(now, input.clone());
+        self.shadow_hears(now, &input, &result);
         let after = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
         let answer = Outcome::of(&result);
         let reason = match &result {
@@ -678,11 +686,12 @@ impl Core {
             self.expire_hold(now, effects);
             self.give_up(now, effects);
         }
-        if self.awaited.is_empty()
+        let decides = self.awaited.is_empty()
             && !self.waits_for_reloaded(now)
             && !self.lane.decides()
-            && self.memory.unknown_hooks.is_empty()
-        {
+            && self.memory.unknown_hooks.is_empty();
+        self.compare_shadow(now, decides, effects);
+        if decides {
             if self.is_paused() {
                 self.assess(now, effects);
             } else if self.memory.failed_switches < MOST_FAILED_SWITCHES {
@@ -860,7 +869,7 @@ impl Core {
     }
 
     /// The claim that the present epoch is fenced, while its proof holds.
-    fn claim(&self, now: Timestamp) -> FenceClaim {
+    pub(super) fn claim(&self, now: Timestamp) -> FenceClaim {
         let present = self.engine.epoch().map(crate::engine::Epoch::get);
         match &self.memory.proof {
             Some(proof) if Some(proof.epoch) == present && self.proof_until.is_none_or(|until| now < until) => {

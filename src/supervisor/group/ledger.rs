@@ -1,6 +1,5 @@
 //! A group's entries as records of the journal, and its loop's memory as something that follows them.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +60,11 @@ impl Entry {
                 command: serde_json::to_value(command).unwrap_or_default(),
                 refused: refused.clone(),
             }),
-            Self::Note { code, text } => Body::Note(NoteRecord { code: Cow::Borrowed(code), text: text.clone() }),
+            Self::Note { code, text } => Body::Note(NoteRecord::new(*code, text)),
+            Self::Shadow(shadow) => {
+                let note = NoteRecord::new(shadow.code(), shadow.to_string());
+                Body::Note(NoteRecord { shadow: Some(shadow.clone()), ..note })
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod persist;
 #[cfg(test)]
 mod properties;
 mod reload;
+mod shadow;
 mod stages;
 mod status;
 pub mod task;
@@ -25,5 +26,6 @@ pub use live::Sending;
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
+pub use shadow::{ShadowCounts, ShadowStatus};
 pub use stages::Reached;
 pub use status::{DepthAges, EndpointStatus, GroupStatus, SwitchStatus};

@@ -3,278 +3,33 @@
 //! How many sequences there are is `BROKER_FAILOVER_CASES` (400 unless it is set), and which ones is
 //! `BROKER_FAILOVER_SEED` (0 unless it is set: the same tree gives the same verdict twice).
 
+mod shadow;
+mod steps;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use crate::engine::{
-    Engine, Epoch, FailoverOutcome, HaltCode, HaltOrder, Input, OrderFlow, Output, Policy, PolicySettings, RestartKind,
+    Engine, Epoch, FailoverOutcome, HaltCode, HaltOrder, Input, OrderFlow, Output, Policy, RestartKind,
     ResumeAfterHalt, SwitchKind, Timestamp,
 };
 use crate::scenario::Verb;
-use crate::supervisor::config::{FailbackMode, GroupConfig};
+use crate::supervisor::config::GroupConfig;
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
-use crate::supervisor::journal::{Body, Follow, StageRecord, SwitchStage, awake, flow_text};
+use crate::supervisor::journal::{Body, Follow, ShadowRecord, StageRecord, SwitchStage, awake, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
 use crate::supervisor::reload::of_group;
 
 use super::core::Plan;
-use super::tests::{config, hook};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Reloaded, adapted};
+use steps::{Edit, Setting, Step, Trouble, Which, settings, steps};
 
 const SECOND: u64 = 1_000_000_000;
 const NAMES: [&str; 3] = ["east", "west", "north"];
-
-/// What a group is configured with.
-#[derive(Clone, Debug)]
-struct Setting {
-    fences: usize,
-    switches: usize,
-    reconcile: bool,
-    halts: usize,
-    flow: bool,
-    idempotent: bool,
-    holds: bool,
-    require_fence: bool,
-    require_reconciliation: bool,
-    operator_resumes: bool,
-    manual: bool,
-}
-
-impl Setting {
-    fn config(&self) -> GroupConfig {
-        let hooks = |levels: usize| hook(self.idempotent).into_iter().cycle().take(levels).collect::<Vec<_>>();
-        config(|config| {
-            config.policy = Policy::new(PolicySettings {
-                failure_threshold: 2,
-                failback_success_threshold: 2,
-                cooldown: Duration::from_secs(5),
-                max_failbacks_per_window: 2,
-                failback_window: Duration::from_secs(60),
-                require_fence: self.require_fence,
-                require_reconciliation: self.require_reconciliation,
-                resume_after_halt: if self.operator_resumes {
-                    ResumeAfterHalt::Operator
-                } else {
-                    ResumeAfterHalt::Reconcile
-                },
-                ..PolicySettings::default()
-            })
-            .unwrap();
-            config.hooks.fence = hooks(self.fences);
-            if self.holds {
-                config.hooks.fence.iter_mut().for_each(|hook| hook.holds = Some(Duration::from_secs(3)));
-            }
-            config.hooks.switch = hooks(self.switches);
-            config.hooks.reconcile = hooks(usize::from(self.reconcile));
-            config.hooks.halt = hooks(self.halts);
-            config.hooks.flow = hooks(usize::from(self.flow));
-            config.failback = if self.manual { FailbackMode::Manual } else { FailbackMode::Automatic };
-            config.max_hold = Duration::from_secs(40);
-        })
-    }
-}
-
-fn settings() -> impl Strategy<Value = Setting> {
-    let mostly = || prop::bool::weighted(0.85);
-    let rarely = || prop::bool::weighted(0.15);
-    let levels = || prop_oneof![1 => Just(0_usize), 5 => Just(1), 2 => Just(2)];
-    let hooks = (levels(), levels(), mostly(), levels(), any::<bool>(), any::<bool>(), rarely());
-    let policy = (mostly(), mostly(), rarely(), rarely());
-    (hooks, policy).prop_map(
-        |((fences, switches, reconcile, halts, flow, idempotent, holds), (fence, reconciliation, resumes, manual))| {
-            Setting {
-                fences,
-                switches,
-                reconcile,
-                halts,
-                flow,
-                idempotent,
-                holds,
-                require_fence: fence,
-                require_reconciliation: reconciliation,
-                operator_resumes: resumes,
-                manual,
-            }
-        },
-    )
-}
-
-/// Whose epoch a person or a late answer names.
-#[derive(Clone, Copy, Debug)]
-enum Which {
-    Present,
-    Before,
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// A second passes, and each endpoint has a slot.
-    Round([u8; 3]),
-    Wait(u64),
-    EndHook(u8),
-    /// The end of a run that nobody waits for.
-    LateHook(u64),
-    Stall,
-    Pause(bool),
-    Halt,
-    Resume,
-    Rearm,
-    Failback,
-    RepeatHook,
-    Switchover(usize),
-    Maintenance(usize, bool),
-    ConfirmFence(Which),
-    ConfirmReconciled(Which),
-    Reload(Edit),
-}
-
-/// What differs in the file that is read again.
-#[derive(Clone, Copy, Debug)]
-enum Edit {
-    /// An endpoint is asked otherwise.
-    Probes(usize),
-    /// An endpoint has another address.
-    Address(usize),
-    /// An endpoint goes, or comes back.
-    Presence(usize),
-    Priority(usize),
-    Order,
-    Pace,
-    Threshold,
-    RequireFence,
-    /// So many fence hooks, and whether what they prove holds for a time only.
-    Fences(usize, bool),
-    Switches(usize),
-    Reconcile(usize),
-    Halts(usize),
-    Failback,
-}
-
-fn edits() -> impl Strategy<Value = Edit> {
-    let levels = || 0..3_usize;
-    prop_oneof![
-        levels().prop_map(Edit::Probes),
-        levels().prop_map(Edit::Address),
-        levels().prop_map(Edit::Presence),
-        levels().prop_map(Edit::Priority),
-        Just(Edit::Order),
-        Just(Edit::Pace),
-        Just(Edit::Threshold),
-        Just(Edit::RequireFence),
-        (levels(), any::<bool>()).prop_map(|(levels, holds)| Edit::Fences(levels, holds)),
-        levels().prop_map(Edit::Switches),
-        (0..2_usize).prop_map(Edit::Reconcile),
-        levels().prop_map(Edit::Halts),
-        Just(Edit::Failback),
-    ]
-}
-
-impl Edit {
-    /// The file after the edit; `all` has every endpoint.
-    fn applied(self, config: &GroupConfig, all: &GroupConfig) -> GroupConfig {
-        let mut config = config.clone();
-        let settings = config.policy.settings().clone();
-        let place =
-            |name: &str, config: &GroupConfig| config.endpoints.iter().position(|one| one.endpoint.name == name);
-        let hooks = |levels: usize| hook(true).into_iter().cycle().take(levels).collect::<Vec<_>>();
-        match self {
-            Self::Probes(index) | Self::Address(index) | Self::Priority(index) => {
-                let Some(place) = place(NAMES[index], &config) else { return config };
-                let one = &mut config.endpoints[place];
-                match self {
-                    Self::Probes(_) => {
-                        let slow = &mut one.probes[0].slow_after;
-                        *slow = if slow.is_some() { None } else { Some(Duration::from_millis(100)) };
-                    }
-                    Self::Address(_) => one.endpoint.url.push('0'),
-                    _ => one.endpoint.priority = 30 - one.endpoint.priority,
-                }
-            }
-            Self::Presence(index) => match place(NAMES[index], &config) {
-                Some(place) => drop(config.endpoints.remove(place)),
-                None => config.endpoints.push(all.endpoints[index].clone()),
-            },
-            Self::Order => config.endpoints.reverse(),
-            Self::Pace => config.probing.interval += Duration::from_secs(1),
-            Self::Threshold => {
-                let failure_threshold = 5 - settings.failure_threshold;
-                config.policy = Policy::new(PolicySettings { failure_threshold, ..settings }).unwrap();
-            }
-            Self::RequireFence => {
-                let require_fence = !settings.require_fence;
-                config.policy = Policy::new(PolicySettings { require_fence, ..settings }).unwrap();
-            }
-            Self::Fences(levels, holds) => {
-                config.hooks.fence = hooks(levels);
-                if holds {
-                    config.hooks.fence.iter_mut().for_each(|hook| hook.holds = Some(Duration::from_secs(3)));
-                }
-            }
-            Self::Switches(levels) => config.hooks.switch = hooks(levels),
-            Self::Reconcile(levels) => config.hooks.reconcile = hooks(levels),
-            Self::Halts(levels) => config.hooks.halt = hooks(levels),
-            Self::Failback => {
-                config.failback = match config.failback {
-                    FailbackMode::Automatic => FailbackMode::Manual,
-                    FailbackMode::Manual => FailbackMode::Automatic,
-                };
-            }
-        }
-        config
-    }
-}
-
-/// What goes wrong while the effects of a step are carried out.
-#[derive(Clone, Copy, Debug)]
-enum Trouble {
-    None,
-    /// The process dies before this effect; what is not durable is lost, or not.
-    Crash {
-        before: usize,
-        loses: bool,
-    },
-    /// The first durable record from this effect on cannot be written.
-    Journal {
-        from: usize,
-    },
-}
-
-fn steps() -> impl Strategy<Value = Vec<(Step, Trouble)>> {
-    let verdict = || prop_oneof![6 => Just(0_u8), 5 => Just(1), 1 => Just(2)];
-    let which = || prop_oneof![4 => Just(Which::Present), 1 => Just(Which::Before)];
-    let step = prop_oneof![
-        24 => [verdict(), verdict(), verdict()].prop_map(Step::Round),
-        // A path stays as it is more often than not.
-        12 => prop_oneof![Just([1, 0, 0]), Just([0, 1, 0]), Just([1, 1, 0]), Just([1, 1, 1]), Just([0, 0, 0])]
-            .prop_map(Step::Round),
-        24 => (0..10_u8).prop_map(Step::EndHook),
-        4 => (0..90_u64).prop_map(Step::Wait),
-        1 => (0..4_u64).prop_map(Step::LateHook),
-        1 => Just(Step::Stall),
-        1 => any::<bool>().prop_map(Step::Pause),
-        1 => Just(Step::Halt),
-        2 => Just(Step::Resume),
-        1 => Just(Step::Rearm),
-        1 => Just(Step::Failback),
-        2 => Just(Step::RepeatHook),
-        2 => (0..4_usize).prop_map(Step::Switchover),
-        1 => (0..3_usize, any::<bool>()).prop_map(|(endpoint, on)| Step::Maintenance(endpoint, on)),
-        3 => which().prop_map(Step::ConfirmFence),
-        3 => which().prop_map(Step::ConfirmReconciled),
-        6 => edits().prop_map(Step::Reload),
-    ];
-    let trouble = prop_oneof![
-        60 => Just(Trouble::None),
-        6 => (0..8_usize, any::<bool>()).prop_map(|(before, loses)| Trouble::Crash { before, loses }),
-        1 => (0..8_usize).prop_map(|from| Trouble::Journal { from }),
-    ];
-    prop::collection::vec((step, trouble), 1..150)
-}
 
 /// What the journal says: an engine and a memory that follow the records.
 #[derive(Clone)]
@@ -381,6 +136,26 @@ impl Disk {
     }
 }
 
+/// The shadow policy of a group.
+#[derive(Clone)]
+enum Shadowed {
+    Not,
+    By(Policy),
+    /// By its own policy, whatever that is.
+    Same,
+}
+
+impl Shadowed {
+    fn put(&self, config: GroupConfig) -> GroupConfig {
+        let shadow = match self {
+            Self::Not => None,
+            Self::By(policy) => Some(policy.clone()),
+            Self::Same => Some(config.policy.clone()),
+        };
+        GroupConfig { shadow, ..config }
+    }
+}
+
 struct World {
     config: GroupConfig,
     /// The configuration of the first start: with every endpoint.
@@ -395,6 +170,11 @@ struct World {
     published: String,
     reply: Option<Result<String, String>>,
     journal_failed: bool,
+    shadowed: Shadowed,
+    /// What was said of the shadow.
+    shadows: Vec<ShadowRecord>,
+    /// All other effects, if somebody wants to know.
+    trace: Option<Vec<String>>,
     seen: Rc<RefCell<BTreeSet<String>>>,
 }
 
@@ -426,6 +206,9 @@ impl World {
             running: None,
             reply: None,
             journal_failed: false,
+            shadowed: Shadowed::Not,
+            shadows: Vec::new(),
+            trace: None,
             seen,
         }
     }
@@ -438,10 +221,25 @@ impl World {
         Timestamp::from_nanos(self.now)
     }
 
+    /// The effects of an event but for what is said of the shadow, which nothing may follow from.
+    fn handle(&mut self, event: Event) -> Vec<Effect> {
+        let is_shadow = |effect: &Effect| matches!(effect, Effect::Record { entry: Entry::Shadow(_), .. });
+        let (said, effects): (Vec<_>, Vec<_>) = self.core.handle(self.now(), event).into_iter().partition(is_shadow);
+        for effect in said {
+            if let Effect::Record { entry: Entry::Shadow(record), durable: false } = effect {
+                self.shadows.push(*record);
+            }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.extend(effects.iter().map(|effect| format!("{effect:?}")));
+        }
+        effects
+    }
+
     fn event(&mut self, event: Event, trouble: Trouble) -> Result<(), TestCaseError> {
         let lifts = matches!(&event, Event::Command { command: Command::Resume, .. });
         let before = (self.core.engine().order_flow(), self.core.engine().epoch());
-        let mut effects = self.core.handle(self.now(), event);
+        let mut effects = self.handle(event);
         let mut place = 0;
         while place < effects.len() {
             match trouble {
@@ -452,7 +250,7 @@ impl World {
                         self.saw(if self.running.is_some() { "journal fails, hook runs" } else { "journal fails" });
                         let undone = effects.split_off(place);
                         let text = "no space left".to_owned();
-                        effects = self.core.handle(self.now(), Event::JournalFailed { text, undone });
+                        effects = self.handle(Event::JournalFailed { text, undone });
                         place = 0;
                         // What a moment that was not written decided is forgotten: the path is what is on disk.
                         prop_assert_eq!(self.core.engine().active(), self.durable_or_written().engine.active());
@@ -762,7 +560,7 @@ impl World {
     }
 
     fn reload(&mut self, edit: Edit, trouble: Trouble) -> Result<(), TestCaseError> {
-        let new = edit.applied(&self.config, &self.first);
+        let new = self.shadowed.put(edit.applied(&self.config, &self.first));
         let primary = |config: &GroupConfig| config.endpoints.iter().any(|one| one.endpoint.primary);
         // What a file is refused for whatever the state.
         if !primary(&new) || new.endpoints.len() < 2 {
@@ -784,7 +582,7 @@ impl World {
             Trouble::Journal { .. } if !self.journal_failed => {
                 self.journal_failed = true;
                 let event = Event::JournalFailed { text: "no space left".to_owned(), undone: Vec::new() };
-                for effect in self.core.handle(self.now(), event) {
+                for effect in self.handle(event) {
                     self.effect(&effect)?;
                 }
                 prop_assert_eq!(self.core.config(), &self.config);
@@ -903,13 +701,17 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-#[test]
-fn in_every_sequence_of_events_crashes_and_failures() {
+fn runner() -> (u32, TestRunner) {
     let cases = u32::try_from(number("BROKER_FAILOVER_CASES", 400)).unwrap();
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&number("BROKER_FAILOVER_SEED", 0).to_le_bytes());
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+    (cases, TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed)))
+}
+
+#[test]
+fn in_every_sequence_of_events_crashes_and_failures() {
+    let (cases, mut runner) = runner();
     let seen = Rc::new(RefCell::new(BTreeSet::new()));
     let verdict = runner.run(&(settings(), steps()), |(setting, steps)| {
         let mut world = World::new(setting.config(), Rc::clone(&seen));

@@ -72,6 +72,9 @@ impl Core {
             core.proof_until = None;
         }
         core.memory = memory;
+        if core.engine != self.engine || config.shadow != self.config.shadow {
+            core.begin_shadow_anew(now);
+        }
         Ok(Reloaded { core: Box::new(core), records, words })
     }
 

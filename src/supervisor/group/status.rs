@@ -9,6 +9,7 @@ use super::super::journal::flow_text;
 use super::super::probes::MOST_REFUSED_LOGONS;
 use super::core::{Plan, Proof};
 use super::live::TWO_LIVE_PATHS;
+use super::shadow::ShadowStatus;
 use super::{Core, DriverState};
 
 /// A group's state at one moment.
@@ -44,6 +45,8 @@ pub struct GroupStatus {
     pub failback_answer: Option<String>,
     /// Whether there has been no evidence on the active path for longer than `no_evidence_alarm`.
     pub active_silent: bool,
+    /// Of the shadow policy, if there is one: where it would have done otherwise.
+    pub shadow: Option<ShadowStatus>,
     /// Of a paused group: what it would do, such as `FENCE_REQUIRED: the active path is DOWN`; null if nothing.
     pub would_answer: Option<String>,
     /// A hook that keeps failing: how often, with what, when it is tried again, and what a person can do instead.
@@ -147,6 +150,7 @@ impl GroupStatus {
             carried,
             failback_answer: core.failback_answer().map(str::to_owned),
             active_silent: core.is_silent(),
+            shadow: core.shadow_status(now),
             would_answer: core.would_answer(now),
             hook_trouble: core.hook_trouble(now),
             waits_for: None,

@@ -472,6 +472,7 @@ impl<L: Ledger> Task<L> {
                 warn!(group, ?command, caller, refused, "command");
             }
             Entry::Note { code, text } => warn!(group, code, text, "note"),
+            Entry::Shadow(shadow) => warn!(group, code = shadow.code(), text = shadow.to_string(), "note"),
         }
     }
 }

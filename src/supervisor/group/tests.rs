@@ -3,6 +3,7 @@
 mod bars;
 mod live;
 mod reload;
+mod shadow;
 
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
         exclusivity: Exclusivity::Unknown,
         required_depth: Depth::Reachable,
         policy: Policy::new(settings).unwrap(),
+        shadow: None,
         probing: Probing {
             interval: Duration::from_secs(1),
             interval_when_failing: Duration::from_millis(250),

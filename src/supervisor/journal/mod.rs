@@ -58,6 +58,7 @@ mod read;
 mod record;
 mod retention;
 mod segment;
+mod shadow;
 mod stamp;
 mod writer;
 
@@ -80,6 +81,7 @@ pub use record::{
 };
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
+pub use shadow::{ShadowAnswer, ShadowEnd, ShadowRecord};
 pub use stamp::read as read_time;
 pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
 

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::super::hooks::{HookReport, HookRequest, Stage};
+use super::shadow::ShadowRecord;
 use super::stamp;
 use crate::engine::{
     EndpointState, Engine, FailoverDecision, FailoverOutcome, HaltOrder, Input, InputError, OrderFlow, Output,
@@ -52,7 +53,7 @@ impl Entry {
     /// Something of the supervisor as a whole that an operator should see.
     #[must_use]
     pub fn note(at: Timestamp, code: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
-        Self { at, group: None, body: Body::Note(NoteRecord { code: code.into(), text: text.into() }) }
+        Self { at, group: None, body: Body::Note(NoteRecord::new(code, text)) }
     }
 }
 
@@ -459,6 +460,17 @@ pub struct NoteRecord {
     pub code: Cow<'static, str>,
     /// In words.
     pub text: String,
+    /// The same for programs, where it is of the shadow policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Box<ShadowRecord>>,
+}
+
+impl NoteRecord {
+    /// A code and words.
+    #[must_use]
+    pub fn new(code: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
+        Self { code: code.into(), text: text.into(), shadow: None }
+    }
 }
 
 /// `{"reason":"SIGTERM"}`

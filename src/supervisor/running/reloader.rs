@@ -325,7 +325,7 @@ impl Reloader {
 }
 
 fn note(group: &str, at: Timestamp, code: &'static str, text: String) -> Entry {
-    Entry::of(&Arc::from(group), at, Body::Note(NoteRecord { code: code.into(), text }))
+    Entry::of(&Arc::from(group), at, Body::Note(NoteRecord::new(code, text)))
 }
 
 /// The file as it is now.

@@ -9,7 +9,10 @@ use super::*;
 
 impl World {
     /// Reads a file again that differs by `edit`; what becomes of what was under way, and the kinds of the records.
-    fn reload(&mut self, edit: impl FnOnce(&mut GroupConfig)) -> Result<(Vec<String>, Vec<&'static str>), String> {
+    pub(super) fn reload(
+        &mut self,
+        edit: impl FnOnce(&mut GroupConfig),
+    ) -> Result<(Vec<String>, Vec<&'static str>), String> {
         let mut new = self.core.config().clone();
         edit(&mut new);
         let change = of_group(self.core.config(), &new).unwrap();
@@ -18,7 +21,7 @@ impl World {
         Ok((words, records.iter().map(Body::kind).collect()))
     }
 
-    fn state(&self, name: &str) -> EndpointState {
+    pub(super) fn state(&self, name: &str) -> EndpointState {
         let engine = self.core.engine();
         engine.health(engine.id(name).unwrap()).unwrap().state()
     }
