@@ -53,21 +53,27 @@
 //! - [`engine`]: the pure state machine. Time comes in as an argument; a refused input changes nothing.
 //! - [`manager`]: the engine shared between threads; probes run outside its lock, panics are failures.
 //! - [`path`]: what the order path reads: endpoint, epoch and order flow in one atomic word.
+//! - `feed` (feature `feed`): the same for other processes and languages: 64 bytes of a memory-mapped file.
 //! - [`planning`]: recovery time, error budget, data at risk and the price of a standby, as plain arithmetic.
 //! - `scenario` (feature `scenario`): everything an engine was told as JSON Lines, and replay of it.
 //! - `report` (feature `report`): what a gateway tells a supervisor of its own session and orders, and a client for it.
 //! - `sim` (feature `sim`): triggers tried out on random blips and outages, in the real engine.
+//! - `calibration` (feature `calibrate`): blips, outages and triggers measured on a history of real probes.
 //! - `supervisor` (feature `supervisor`): everything with effects: probes on schedule, hooks, the durable journal,
 //!   control and status. The binary runs it beside a gateway in any language.
 //!
 //! # Features
 //!
-//! None by default. `scenario` adds the scenario format (`serde_json`); `sim` adds the simulation (`rand_pcg`);
-//! `report` adds the client of a gateway that reports (`serde_json`, `rustix`); `supervisor` adds everything
-//! with effects (`tokio`, `hyper`, `rustls` and more); `cli` adds the binary. A feature adds items; it never changes how
-//! existing items behave.
+//! None by default. `scenario` adds the scenario format (`serde_json`); `feed` adds the feed (`memmap2`, `rustix`); `sim` adds
+//! the simulation (`rand_pcg`); `report` adds the client of a gateway that reports (`serde_json`, `rustix`); `supervisor`
+//! adds everything with effects (`tokio`, `hyper`, `rustls` and more); `calibrate` adds calibration (`csv`, `flate2`,
+//! `zstd`); `cli` adds the binary. A feature adds items; it never changes how existing items behave.
 
+#[cfg(feature = "calibrate")]
+pub mod calibration;
 pub mod engine;
+#[cfg(feature = "feed")]
+pub mod feed;
 pub mod manager;
 pub mod path;
 pub mod planning;

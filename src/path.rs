@@ -68,6 +68,13 @@ impl Path {
         Self(epoch << EPOCH_SHIFT | cancels | flow << FLOW_SHIFT | endpoint)
     }
 
+    /// The same path while it is being left: nothing may be done there any more.
+    #[cfg(feature = "supervisor")]
+    pub(crate) const fn closed(self) -> Self {
+        let flow = if self.must_halt() { self.0 & 7 << FLOW_SHIFT } else { FLOW_SWITCHING << FLOW_SHIFT };
+        Self(self.0 & !(7 << FLOW_SHIFT | CANCELS) | flow)
+    }
+
     /// The active endpoint and its epoch; `None` before a primary was registered.
     #[inline]
     #[must_use]

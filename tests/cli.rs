@@ -969,6 +969,20 @@ fn a_check_tells_what_the_settings_promise() {
 }
 
 #[test]
+fn a_check_says_that_failures_among_the_newest_results_add_up() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
+    let scripts = concat!("\"", env!("CARGO_MANIFEST_DIR"), "/tests/configs/");
+    let text = fs::read_to_string(example).unwrap().replace("\"./", scripts);
+    for (of, said) in [(3, "false failovers: about "), (5, "false failovers: at least ")] {
+        let trigger = format!("trigger = {{ failures = 3, of = {of} }}");
+        let path = file("looks_back.toml", &text.replacen("failure_threshold = 3", &trigger, 1));
+        let ran = run(&["check", &path], "");
+        assert!(ran.stdout.contains(said), "{}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.stdout.contains("also add up over blips"), of == 5, "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn a_check_ends_with_its_verdict() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
     let text = fs::read_to_string(example).unwrap();

@@ -9,6 +9,9 @@
 //! <- {"ok":"reloaded: main-account: policy cooldown 60s -> 90s"}
 //! -> {"status":true}
 //! <- {"ok":[{"name":"main-account","active":"east",..}]}
+//! -> {"subscribe":true}
+//! <- {"number":1,"group":"main-account","order_flow":"OPEN east #1",..}
+//! <- ..
 //! -> {"group":"main-account","command":{"confirm-fence":{"epoch":7}}}
 //! <- {"error":"epoch 7 is not the present epoch 1: nothing was confirmed"}
 //! ```
@@ -16,6 +19,8 @@
 //! A line that begins with `{"report":` is a [gateway's report](super::report).
 //!
 //! Only the user that runs the supervisor, and root, may connect: the kernel tells who is at the other end.
+
+pub mod subscribe;
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -27,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -37,11 +42,12 @@ use super::group::{Command, GroupStatus};
 use super::journal::Peer;
 use super::report::{self, Desk};
 use super::running::ReloadHandle;
+use subscribe::Subscriptions;
 
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 64 * 1024;
-/// Connections at the same time; a further one waits. Far more than people and their dashboards hold open: a halt must
-/// not wait behind them.
+/// Connections at the same time, subscriptions not counted; for a further one, the one that has been silent for longest
+/// makes room. A halt must not wait behind dashboards.
 const MOST_CONNECTIONS: usize = 128;
 
 /// How long a connection may say nothing: it takes the place of another.
@@ -80,6 +86,14 @@ pub enum Request {
     Reload {
         /// Always true.
         reload: bool,
+    },
+    /// Order flow now, and every change of it, until the connection ends; see [`subscribe`].
+    Subscribe {
+        /// Always true.
+        subscribe: bool,
+        /// Of this group; of all if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
     },
 }
 
@@ -143,17 +157,36 @@ fn listen_on(path: &Path, mode: u32) -> io::Result<UnixListener> {
 /// Serves the socket until it is dropped.
 pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle, reports: Desk) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let (subscriptions, crowded) = (Subscriptions::default(), Arc::default());
+    let service = Service { groups, reloads, reports, subscriptions, crowded };
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Some(stream) = accept(&listener, "control").await else { continue };
-        let (groups, reloads, reports) = (Arc::clone(&groups), reloads.clone(), reports.clone());
+        let place = match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                service.crowded.notify_one();
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                place
+            }
+        };
+        let service = service.clone();
         tokio::spawn(async move {
-            if let Err(error) = talk(stream, &groups, &reloads, &reports).await {
+            if let Err(error) = talk(stream, &service, place).await {
                 info!(%error, "control connection ended");
             }
-            drop(place);
         });
     }
+}
+
+/// What every connection needs.
+#[derive(Clone)]
+struct Service {
+    groups: Arc<[GroupHandle]>,
+    reloads: ReloadHandle,
+    reports: Desk,
+    subscriptions: Subscriptions,
+    /// Wakes the connection that has been silent for longest: it makes room.
+    crowded: Arc<Notify>,
 }
 
 /// The next connection to the socket of that name; `None`, after a moment, if there can be none just now.
@@ -217,11 +250,21 @@ impl Connection {
     }
 }
 
-async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle, reports: &Desk) -> io::Result<()> {
+async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit) -> io::Result<()> {
+    let Service { groups, reloads, .. } = service;
     let mut connection = Connection::new(stream)?;
     let caller = connection.caller;
-    let mut gateway = reports.gateway(caller);
-    while let Some(line) = connection.next().await? {
+    let mut gateway = service.reports.gateway(caller);
+    let mut reports = false;
+    loop {
+        let line = tokio::select! {
+            // What was asked already is answered.
+            biased;
+            line = connection.next() => line?,
+            // A gateway's silence means something; nobody else's does.
+            () = service.crowded.notified(), if !reports => None,
+        };
+        let Some(line) = line else { return Ok(()) };
         if !is_own(caller) {
             // Only now: a connection that is closed with its request unread tells the other side nothing.
             warn!(%caller, "control socket: refused");
@@ -230,6 +273,7 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle
             return connection.reply(&answer).await;
         }
         if let Some(report) = report::of_line(&line) {
+            reports = true;
             let answer = gateway.take(groups, report).await;
             connection.reply(&answer).await?;
             continue;
@@ -237,12 +281,18 @@ async fn talk(stream: UnixStream, groups: &[GroupHandle], reloads: &ReloadHandle
         // What is obeyed or refused is told by the group; a look at the state changes nothing.
         debug!(%caller, request = %String::from_utf8_lossy(line.trim_ascii_end()), "control");
         let answer = match serde_json::from_slice(&line) {
+            Ok(Request::Subscribe { subscribe: true, group }) => {
+                match group.map(|name| find(groups, Some(&name)).cloned()) {
+                    None => return service.subscriptions.serve(connection, groups.to_vec(), place).await,
+                    Some(Ok(group)) => return service.subscriptions.serve(connection, vec![group], place).await,
+                    Some(Err(why)) => Answer::Error(why),
+                }
+            }
             Ok(request) => obey(groups, reloads, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {}; nothing was done", why_not(&line, &error))),
         };
         connection.reply(&answer).await?;
     }
-    Ok(())
 }
 
 /// What is wrong with a line that is no request: in its command, if there is one.
@@ -268,6 +318,7 @@ async fn obey(groups: &[GroupHandle], reloads: &ReloadHandle, request: Request, 
             Ok(value) => Answer::Ok(value),
             Err(error) => Answer::Error(error.to_string()),
         },
+        Request::Subscribe { .. } => Answer::Error("subscribe is false; nothing was done".to_owned()),
         Request::All { all: false, .. } => Answer::Error("all is false; nothing was done".to_owned()),
         Request::All { command, .. } => match serde_json::to_value(obey_all(groups, &command, caller).await) {
             Ok(value) => Answer::Ok(value),

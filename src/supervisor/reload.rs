@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
+use crate::feed::WhenStale;
 
 use super::config::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hooks, Probing, Require,
@@ -55,6 +56,7 @@ pub fn compare(old: &Config, new: &Config) -> Result<Vec<GroupChange>, Vec<Strin
     let mut changes = Vec::new();
     for (before, after) in old.groups.iter().filter_map(|before| Some((before, find(new, &before.name)?))) {
         refused.extend(primary(before, after));
+        refused.extend(feed(before, after));
         changes.extend(of_group(before, after));
     }
     if refused.is_empty() { Ok(changes) } else { Err(refused) }
@@ -121,7 +123,7 @@ macro_rules! in_small_letters {
     )*};
 }
 
-in_small_letters!(CancelOnDisconnect, FailbackMode, Require, ResumeAfterHalt, Silence);
+in_small_letters!(CancelOnDisconnect, FailbackMode, Require, ResumeAfterHalt, Silence, WhenStale);
 
 impl InWords for Depth {
     fn in_words(&self) -> String {
@@ -159,6 +161,14 @@ fn primary(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
     })
 }
 
+/// Gateways have the old file mapped.
+fn feed(old: &GroupConfig, new: &GroupConfig) -> Option<String> {
+    let of = |group: &GroupConfig| group.feed.as_ref().map(|feed| feed.path.clone());
+    let (before, after) = (of(old).in_words(), of(new).in_words());
+    let expected = "no change (it needs a restart)";
+    (before != after).then(|| format!("group {:?}: feed {before} -> {after}; expected {expected}", old.name))
+}
+
 /// What a reload does to a group of the same name and primary; `None` if nothing differs.
 #[must_use]
 pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
@@ -167,6 +177,7 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
         rto,
         exclusivity,
         required_depth,
+        feed,
         policy,
         shadow,
         probing,
@@ -214,6 +225,10 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     differs(&mut words, "rto", rto, &new.rto);
     differs(&mut words, "exclusivity", exclusivity, &new.exclusivity);
     differs(&mut words, "required_depth", required_depth, &new.required_depth);
+    if let (Some(before), Some(after)) = (feed, &new.feed) {
+        differs(&mut words, "feed_valid_for", &before.terms.valid_for, &after.terms.valid_for);
+        differs(&mut words, "feed_when_stale", &before.terms.when_stale, &after.terms.when_stale);
+    }
     differs(&mut words, "failback mode", failback, &new.failback);
     words.extend(of_hooks(hooks, &new.hooks));
     differs(&mut words, "max_hold", max_hold, &new.max_hold);

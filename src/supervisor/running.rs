@@ -12,13 +12,14 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::engine::{Engine, RestartKind, RestoreError, Timestamp};
+use crate::feed::FeedError;
 use crate::manager::Clock;
 use crate::scenario::config_line;
 
 use super::clock::BootClock;
 use super::config::{Config, GroupConfig, Hooks};
-use super::group::task::{self, Feed, GroupHandle, Message};
-use super::group::{Core, DriverState, Event, adapted, first_start};
+use super::group::task::{self, GroupHandle, Message, Results};
+use super::group::{Core, DriverState, Event, GroupFeed, adapted, first_start};
 use super::hooks::Stage;
 use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
@@ -92,6 +93,14 @@ pub enum StartError {
         /// Why.
         error: ProberError,
     },
+    /// A feed cannot be written.
+    #[error("group {group:?}: {error}")]
+    Feed {
+        /// The group.
+        group: String,
+        /// Why.
+        error: FeedError,
+    },
     /// The system gives no thread, socket or queue.
     #[error(transparent)]
     System(#[from] std::io::Error),
@@ -129,20 +138,23 @@ impl Supervisor {
         for group in &config.groups {
             let refused = |error| StartError::Probe { group: group.name.clone(), error };
             let probers = probers(group, |_| true, &resolver, &limits).map_err(refused)?;
+            // A rehearsal tells no gateway anything.
+            let feed = group.feed.as_ref().filter(|_| !options.dry_run).map(GroupFeed::open).transpose();
+            let feed = feed.map_err(|error| StartError::Feed { group: group.name.clone(), error })?;
             let core = restored(group, &recovered, options, clock)?;
             limits.recall(&group.name, &core.state().refused_logons);
-            ready.push((core, probers));
+            ready.push((core, probers, feed));
         }
-        for (core, _) in &ready {
+        for (core, ..) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
         }
         let reports = Desk::new(clock);
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
-        for (group, (core, probers)) in config.groups.iter().zip(ready) {
+        for (group, (core, probers, feed)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (asked, feed) = watch(group, &scheduler, probers, &reports, &limits);
+            let (asked, results) = watch(group, &scheduler, probers, &reports, &limits);
             watching.insert(group.name.clone(), asked);
-            groups.push(task::start(core, journal.handle(), clock, feed));
+            groups.push(task::start(core, journal.handle(), clock, results, feed));
         }
         tell_of_failure(journal.handle(), &groups);
         let (groups, file) = (Arc::from(groups), options.file.clone());
@@ -323,13 +335,13 @@ fn watch(
     probers: Probers,
     reports: &Desk,
     limits: &Limits,
-) -> (Watching, Feed) {
+) -> (Watching, Results) {
     let (sender, events) = mpsc::channel(BACKLOG);
     let (scheduled, reports) = (scheduler.group(sender), reports.clone());
     let mut watching = Watching { scheduled, endpoints: Vec::new(), reports, probers: BTreeMap::new() };
     for (name, prober) in probers {
         watching.watch(group, &name, prober);
     }
-    let feed = Feed { events, watched: watching.endpoints.clone(), limits: limits.clone() };
-    (watching, feed)
+    let results = Results { events, watched: watching.endpoints.clone(), limits: limits.clone() };
+    (watching, results)
 }

@@ -143,6 +143,9 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     group_gauge("active_silent", "1 while there has been no evidence on the active path for too long", &|group| {
         flag(group.active_silent)
     });
+    group_gauge("feed_failing", "1 while the gateways' feed cannot be written", &|group| {
+        flag(group.feed_trouble.is_some())
+    });
     group_gauge("eligible_targets", "Endpoints that flow could move to now", &|group| {
         to_i64(u64::try_from(group.eligible_targets.len()).unwrap_or(u64::MAX))
     });

@@ -7,17 +7,20 @@ use crate::lexer::{self, Kind, Token};
 /// The rooms, and which others each may import. Besides itself a room knows only what its row says; in particular
 /// nothing is imported through the crate's root, whose re-exports would hide the direction.
 ///
-/// The simulator draws on planning, and the journal stores the scenario's inputs: the only imports between equals.
+/// The simulator draws on planning, the journal stores the scenario's inputs, and calibration reads journals and asks about
+/// the simulator's triggers: the only imports between equals.
 const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("path", &["engine"]),
+    ("feed", &["engine"]),
     ("manager", &["path", "engine"]),
     ("lease", &["engine"]),
     ("planning", &[]),
     ("report", &[]),
     ("scenario", &["manager", "lease", "engine"]),
     ("sim", &["scenario", "planning", "manager", "path", "lease", "engine"]),
-    ("supervisor", &["report", "scenario", "planning", "manager", "path", "lease", "engine"]),
+    ("supervisor", &["report", "scenario", "planning", "manager", "feed", "path", "lease", "engine"]),
+    ("calibration", &["supervisor", "sim", "scenario", "planning", "engine"]),
 ];
 
 /// What the engine may take from std, core and alloc. Everything else is refused, so that no list of clocks, threads,
@@ -191,6 +194,13 @@ pub(crate) fn check_source(file: &str, source: &str, packages: &[String]) -> Vec
         violations.extend(check_engine_words(&tokens).map(|(token, rule)| found(token.line, rule, token.text.clone())));
     }
     violations
+}
+
+/// Whether a file has unsafe code, or allows itself to.
+pub(crate) fn has_unsafe_code(source: &str) -> bool {
+    lexer::tokens(source)
+        .iter()
+        .any(|token| token.kind == Kind::Ident && ["unsafe", "unsafe_code"].contains(&&*token.text))
 }
 
 /// A file of documentation and attributes is no room: there is nothing in it to import or to import with.

@@ -290,8 +290,9 @@ fn b16_a_backup_that_cannot_be_used_is_said_at_the_start() {
     let mut rig = Rig::new(&setting);
     rig.set("west", Mode::Refuse);
     rig.start(&["--first-start", "east"]);
-    let log = fs::read_to_string(rig.file("err.log")).unwrap();
-    assert!(log.contains("0 usable targets now; not west: not probed yet; not north: not probed yet"), "{log}");
+    let said = "0 usable targets now; not west: not probed yet; not north: not probed yet";
+    // The log is written aside.
+    rig.wait("it says so", |rig| fs::read_to_string(rig.file("err.log")).unwrap().contains(said));
     rig.wait("it says so again once it knows", |rig| rig.noted("TARGETS"));
     let notes = rig.records("note");
     let text = notes.iter().find(|note| note["code"] == "TARGETS").unwrap()["text"].to_string();

@@ -42,7 +42,7 @@ pub(crate) struct Targets {
 }
 
 impl Supervisor {
-    fn socket(&self) -> Result<PathBuf, String> {
+    pub(crate) fn socket(&self) -> Result<PathBuf, String> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(file)) => config::socket(file).map_err(|error| format!("{}: {error}", file.display())),
@@ -137,7 +137,7 @@ fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {
     ask(&socket, request).map_err(|error| unreachable(&socket, &error))
 }
 
-fn unreachable(socket: &Path, error: &io::Error) -> String {
+pub(crate) fn unreachable(socket: &Path, error: &io::Error) -> String {
     format!("the control socket {}: no supervisor answers there: {error}", socket.display())
 }
 
@@ -180,7 +180,7 @@ fn say(text: &str) {
     let _ = writeln!(anstream::stdout(), "{text}");
 }
 
-fn refuse(why: &str, status: u8) -> ExitCode {
+pub(crate) fn refuse(why: &str, status: u8) -> ExitCode {
     let _ = writeln!(anstream::stderr(), "broker-failover: {why}");
     ExitCode::from(status)
 }

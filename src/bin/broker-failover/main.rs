@@ -1,8 +1,11 @@
 //! The command line: argument parsing and output only.
 
+mod calibrate;
+mod calibrate_output;
 mod check;
 mod control;
 mod demo;
+mod follow;
 mod journal;
 mod log;
 mod plan;
@@ -39,6 +42,7 @@ enum Command {
     Check(check::Arguments),
     Plan(Box<plan::Arguments>),
     Simulate(Box<simulate::Arguments>),
+    Calibrate(Box<calibrate::Arguments>),
     Run(run::Arguments),
     /// Print the state of a running supervisor
     Status {
@@ -48,6 +52,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    Follow(follow::Arguments),
     /// Say that the active path, in this epoch, can no longer submit orders
     ConfirmFence {
         #[command(flatten)]
@@ -176,8 +181,10 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status { target, json } => control::status(&target, json),
+        Command::Follow(arguments) => follow::run(&arguments),
         Command::ConfirmFence { target, epoch } => control::command(&target, group::Command::ConfirmFence { epoch }),
         Command::ConfirmReconciled { target, epoch } => {
             control::command(&target, group::Command::ConfirmReconciled { epoch })

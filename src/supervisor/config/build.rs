@@ -142,6 +142,7 @@ impl Builder<'_> {
             self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
+        super::feed::each_has_its_own(self, file, &groups);
         groups
     }
 
@@ -175,10 +176,11 @@ impl Builder<'_> {
             "manual" => FailbackMode::Manual,
             _ => FailbackMode::Automatic,
         };
-        let group = GroupConfig {
+        let mut group = GroupConfig {
             name,
             exclusivity: Exclusivity::of(table.text("exclusivity")?),
             required_depth: Depth::of(table.text("required_depth")?)?,
+            feed: None,
             probing,
             endpoints,
             failback,
@@ -193,6 +195,7 @@ impl Builder<'_> {
             policy,
             shadow,
         };
+        group.feed = super::feed::read(self, table, &group);
         // Of a group that lacks what is faulty, there is nothing sensible to say.
         if self.findings.errors() == errors {
             lint::group(self, table, &group);
@@ -566,7 +569,7 @@ impl Builder<'_> {
         Some(path)
     }
 
-    fn path(&self, text: &str) -> PathBuf {
+    pub(super) fn path(&self, text: &str) -> PathBuf {
         self.folder.join(text)
     }
 

@@ -77,6 +77,9 @@ pub(super) fn add_derived(list: &mut Vec<Effective>, groups: &[GroupConfig]) {
         add(format!("group[{place}].policy.minimum_history"), history.to_string());
         add(format!("group[{place}].probing.interval_when_failing"), format!("{:?}", probing.interval_when_failing));
         add(format!("group[{place}].probing.no_evidence_alarm"), format!("{:?}", group.no_evidence_alarm));
+        if let Some(feed) = &group.feed {
+            add(format!("group[{place}].feed_valid_for"), format!("{:?}", feed.terms.valid_for));
+        }
         for (nth, one) in group.endpoints.iter().enumerate() {
             add(format!("group[{place}].endpoint[{nth}].priority"), one.endpoint.priority.to_string());
             for (probe, config) in one.probes.iter().enumerate() {

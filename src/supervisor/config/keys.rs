@@ -145,6 +145,25 @@ static GROUP: Shape = Shape {
             "What must have been proved of a path within max_health_age for it to be a target",
         ),
         key(
+            "feed",
+            Text,
+            Optional,
+            "File of 64 bytes that tells gateways what they may do, best in memory (/run, /dev/shm); none if absent",
+        ),
+        key(
+            "feed_valid_for",
+            Duration,
+            Optional,
+            "How long the feed holds unless the decision loop beats again; default: the worst detection time of the \
+             group's paths, at least 2s, at most 30s",
+        ),
+        key(
+            "feed_when_stale",
+            Choice(&["hold", "keep"]),
+            Default("\"hold\""),
+            "What gateways do once the feed holds no more: nothing new, or go on with what it said last",
+        ),
+        key(
             "follow_within",
             Duration,
             Default("\"2s\""),

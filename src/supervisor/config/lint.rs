@@ -10,7 +10,7 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, recovery, reports};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, feed, recovery, reports};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -21,6 +21,7 @@ pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &Gro
     endpoints(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
+    feed::lint(builder, table, group);
     recovery::lint(builder, table, group);
 }
 

@@ -4,6 +4,7 @@ mod budget;
 mod build;
 mod depth;
 mod effective;
+mod feed;
 mod findings;
 mod keys;
 mod lint;
@@ -74,6 +75,8 @@ pub struct GroupConfig {
     pub exclusivity: Exclusivity,
     /// What must have been proved of a path within `max_health_age` for it to be a target. Default reachable.
     pub required_depth: Depth,
+    /// `feed`: what gateways read. None if absent.
+    pub feed: Option<FeedConfig>,
     /// `[group.policy]`
     pub policy: Policy,
     /// `[group.shadow]`: a policy that is only tried out. Where it says nothing it is `policy`.
@@ -93,6 +96,16 @@ pub struct GroupConfig {
     /// A gateway that still reports so long after a switch was carried out that it sends on the path that was left halts
     /// the group. Default 2 s.
     pub follow_within: Duration,
+}
+
+/// `feed`, `feed_valid_for`, `feed_when_stale`
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedConfig {
+    /// The file.
+    pub path: PathBuf,
+    /// How long it holds, and what gateways do then. Default: the worst detection time of the group's paths, at least 2 s
+    /// and at most 30 s; hold.
+    pub terms: crate::feed::Terms,
 }
 
 /// `[group.probing]`

@@ -35,6 +35,13 @@ impl GroupConfig {
         triggers
     }
 
+    /// Whether some path is DOWN with failures that need not follow each other, which no closed form of [`planning`] knows.
+    #[must_use]
+    pub fn looks_back(&self) -> bool {
+        let mut rules = self.endpoints.iter().map(|one| one.endpoint.trigger.unwrap_or(self.policy.trigger()).rule());
+        rules.any(|rule| matches!(rule, TriggerRule::Failures { failures, of } if failures < of))
+    }
+
     /// Detection time bounds, from a fault to DOWN, over all endpoints.
     #[must_use]
     pub fn detection(&self) -> Detection {

@@ -438,6 +438,8 @@ impl Core {
             Event::JournalFailed { text, undone } => self.fail_journal(now, &text, &undone, &mut effects),
         }
         self.drive(now, &mut effects);
+        // Whether a halted path takes cancels follows its probes, which no decision tells.
+        self.publish(&mut effects, None);
         self.mark_live(now);
         effects
     }
@@ -555,7 +557,8 @@ impl Core {
     }
 
     /// One input of the engine, with its record and its publication in the right order: what closes order flow is
-    /// published at once, what opens it after the record is durable.
+    /// published at once, what opens it after the record is durable. A new epoch opens something too (a held path may be
+    /// asked for its orders), and must not be seen before it is sure: at once only the old one ends.
     pub(super) fn take(
         &mut self,
         now: Timestamp,
@@ -592,9 +595,11 @@ impl Core {
         if let Some(last) = asks.and_then(|kind| self.last_answer.get_mut(kind)) {
             *last = Some(answer.clone());
         }
-        let opens = Path::of(&self.engine).open().is_some();
-        if changed && !opens {
-            self.publish(effects, reason);
+        let path = Path::of(&self.engine);
+        if changed && self.engine.epoch() != before.1 {
+            self.publish_path(self.published.closed(), reason, effects);
+        } else if changed && path.open().is_none() {
+            self.publish_path(path, reason, effects);
         }
         if self.engine.order_flow().is_halt() && self.halt_code() != halt_before {
             self.halt_begins(effects);
@@ -644,7 +649,10 @@ impl Core {
     }
 
     fn publish(&mut self, effects: &mut Vec<Effect>, reason: Option<Reason>) {
-        let path = Path::of(&self.engine);
+        self.publish_path(Path::of(&self.engine), reason, effects);
+    }
+
+    fn publish_path(&mut self, path: Path, reason: Option<Reason>, effects: &mut Vec<Effect>) {
         if path != self.published {
             self.published = path;
             effects.push(Effect::Publish { path, reason });

@@ -9,6 +9,7 @@ pub mod core;
 mod hooks;
 mod ledger;
 mod live;
+mod outlets;
 mod persist;
 #[cfg(test)]
 mod properties;
@@ -23,6 +24,7 @@ mod trouble;
 
 pub use core::{Command, Core, Effect, Entry, Event, Observed, Outcome, Plan, Proof};
 pub use live::Sending;
+pub use outlets::{Change, Changes, GroupFeed, Recent};
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;

@@ -168,6 +168,8 @@ struct World {
     durable: Disk,
     running: Option<(u64, HookRequest)>,
     published: String,
+    /// The highest epoch that was ever published, in any run.
+    epoch: Option<Epoch>,
     reply: Option<Result<String, String>>,
     journal_failed: bool,
     shadowed: Shadowed,
@@ -197,6 +199,7 @@ impl World {
         };
         Self {
             published: flow_text(core.engine()),
+            epoch: core.engine().epoch(),
             first: config.clone(),
             config,
             core,
@@ -285,6 +288,13 @@ impl World {
                 }
             }
             Effect::Publish { path, .. } => {
+                let epoch = path.active().map(|active| active.epoch);
+                prop_assert!(epoch >= self.epoch, "a published epoch was taken back");
+                if epoch > self.epoch {
+                    prop_assert!(!self.journal_failed, "a new epoch although nothing can be recorded");
+                    prop_assert_eq!(&self.durable.last, &self.written.last, "an epoch before its record was durable");
+                    self.epoch = epoch;
+                }
                 if path.open().is_some() {
                     prop_assert!(!self.journal_failed, "flow opened although nothing can be recorded");
                     prop_assert_eq!(
@@ -438,6 +448,9 @@ impl World {
             "a hook without an end is forgotten"
         );
         self.core = Core::new(self.config.clone(), engine.clone(), memory, self.now());
+        prop_assert!(engine.epoch() >= self.epoch, "a published epoch was lost in a crash");
+        // What is on disk is what a run begins with, and publishes first.
+        self.epoch = engine.epoch();
         self.running = None;
         self.journal_failed = false;
         self.published = match engine.order_flow() {

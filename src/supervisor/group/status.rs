@@ -51,6 +51,8 @@ pub struct GroupStatus {
     pub would_answer: Option<String>,
     /// A hook that keeps failing: how often, with what, when it is tried again, and what a person can do instead.
     pub hook_trouble: Option<String>,
+    /// Why the feed cannot be written; null while it can, or there is none.
+    pub feed_trouble: Option<String>,
     /// What waits for a person.
     pub waits_for: Option<String>,
     /// Where flow could go, best first.
@@ -153,6 +155,7 @@ impl GroupStatus {
             shadow: core.shadow_status(now),
             would_answer: core.would_answer(now),
             hook_trouble: core.hook_trouble(now),
+            feed_trouble: None,
             waits_for: None,
             eligible_targets: engine.eligible_targets(now).map(|id| core.name(id)).collect(),
             operator_placed: engine.is_operator_placed(),

@@ -9,15 +9,16 @@ use tracing::{debug, error, info, warn};
 
 use crate::engine::{EndpointId, Epoch, Input, ProbeResult, Reason, Timestamp};
 use crate::manager::Clock;
-use crate::path::{self, Path, PathPublisher, PathReader};
+use crate::path::{Path, PathReader};
 use crate::scenario::Verb;
 
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
-use super::super::journal::{Body, Peer, StageRecord, flow_text};
+use super::super::journal::{Body, Peer, StageRecord};
 use super::super::probes::Limits;
 use super::super::reload::GroupChange;
 use super::super::scheduler::{self, SlotResult};
+use super::outlets::{Changes, GroupFeed, Outlets};
 use super::status::GroupStatus;
 use super::{Command, Core, Effect, Entry, Event, Observed, Outcome, Reloaded, Sending};
 
@@ -76,7 +77,7 @@ pub struct Found {
 
 /// What the group's endpoints are found to be.
 #[derive(Debug)]
-pub struct Feed {
+pub struct Results {
     /// The scheduler's events.
     pub events: mpsc::Receiver<scheduler::Event>,
     /// Which endpoints they are of.
@@ -123,6 +124,8 @@ pub struct GroupHandle {
     pub inbox: mpsc::Sender<Message>,
     /// What the order path reads.
     pub reader: PathReader,
+    /// What subscribers are told from.
+    pub changes: Changes,
 }
 
 impl GroupHandle {
@@ -180,10 +183,16 @@ pub async fn until_one_ends(groups: &[GroupHandle]) -> String {
     }
 }
 
-/// Starts a group on the present runtime.
-pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock, feed: Feed) -> GroupHandle {
+/// Starts a group on the present runtime. Its order flow is published to `feed`, if there is one, as soon as it runs.
+pub fn start<L: Ledger>(
+    core: Core,
+    ledger: L,
+    clock: BootClock,
+    results: Results,
+    feed: Option<GroupFeed>,
+) -> GroupHandle {
     let (inbox, messages) = mpsc::channel(INBOX);
-    let (publisher, reader) = path::publish(Path::of(core.engine()), clock.now());
+    let (outlets, reader, changes) = Outlets::new(core.config(), core.engine(), clock.now(), feed);
     let name = core.config().name.clone();
     // At most one hook runs at a time, so its end always finds room.
     let (ended, ends) = mpsc::channel(2);
@@ -191,24 +200,24 @@ pub fn start<L: Ledger>(core: Core, ledger: L, clock: BootClock, feed: Feed) -> 
         core,
         ledger,
         clock,
-        publisher,
+        outlets,
         ended,
         running: HashMap::new(),
         journal_failed: false,
         group: name.clone(),
-        watched: feed.watched,
-        limits: feed.limits,
+        watched: results.watched,
+        limits: results.limits,
         states: HashMap::new(),
     };
-    tokio::spawn(task.run(messages, ends, feed.events));
-    GroupHandle { name, inbox, reader }
+    tokio::spawn(task.run(messages, ends, results.events));
+    GroupHandle { name, inbox, reader, changes }
 }
 
 struct Task<L> {
     core: Core,
     ledger: L,
     clock: BootClock,
-    publisher: PathPublisher,
+    outlets: Outlets,
     ended: mpsc::Sender<(u64, HookReport)>,
     /// The hooks that run, and how to abandon each that was not abandoned yet.
     running: HashMap<u64, Option<oneshot::Sender<()>>>,
@@ -227,9 +236,14 @@ impl<L: Ledger> Task<L> {
         mut ends: mpsc::Receiver<(u64, HookReport)>,
         mut events: mpsc::Receiver<scheduler::Event>,
     ) {
+        self.outlets.beat().await;
         self.step(Event::Deadline, None).await;
         let mut alarm = Alarm::default();
         loop {
+            if let Some(text) = self.outlets.new_trouble() {
+                // That it could not be written down is told elsewhere.
+                let _ = self.record(self.clock.now(), &Entry::Note { code: "FEED_FAILED", text }, false).await;
+            }
             alarm.set(self.core.next_deadline(), &self.clock);
             tokio::select! {
                 Some(event) = events.recv() => self.observe(event).await,
@@ -247,7 +261,7 @@ impl<L: Ledger> Task<L> {
                         self.step(Event::Sending(sending), Some(answer)).await;
                     }
                     // Whoever asked may be gone.
-                    Some(Message::Look(look)) => drop(look.send(GroupStatus::of(&self.core, self.clock.now()))),
+                    Some(Message::Look(look)) => drop(look.send(self.status())),
                     Some(Message::Stop(done)) => {
                         self.stop(&mut ends).await;
                         // Nobody may be waiting any more.
@@ -256,6 +270,7 @@ impl<L: Ledger> Task<L> {
                     }
                     None => return self.stop(&mut ends).await,
                 },
+                () = self.outlets.due() => self.outlets.beat().await,
                 () = alarm.ring() => {
                     if self.core.next_deadline().is_some_and(|due| due <= self.clock.now()) {
                         self.step(Event::Deadline, None).await;
@@ -300,10 +315,11 @@ impl<L: Ledger> Task<L> {
             // Whoever asks may have given up.
             Err(why) => return drop(found.send(Err(why))),
         };
-        if let Ok(watched) = go.await {
+        if let Ok(watched) = self.outlets.beating(go).await {
             self.states.retain(|name, _| is_kept(name, &watched));
             self.watched = watched;
             self.step(Event::Reloaded(reloaded), None).await;
+            self.outlets.reconfigured(self.core.config()).await;
         }
     }
 
@@ -324,7 +340,7 @@ impl<L: Ledger> Task<L> {
                         effects = VecDeque::from(self.core.handle(now, Event::JournalFailed { text, undone }));
                     }
                 }
-                Effect::Publish { path, reason } => self.publish(path, now, reason),
+                Effect::Publish { path, reason } => self.publish(path, now, reason).await,
                 Effect::Run { ticket, level, request } => self.start_hook(ticket, level, request),
                 Effect::Abandon { ticket } => {
                     if let Some(abandon) = self.running.get_mut(&ticket).and_then(Option::take) {
@@ -339,6 +355,10 @@ impl<L: Ledger> Task<L> {
                     }
                 }
             }
+        }
+        if self.core.engine().order_flow().is_halt() {
+            // A halt may get another code or other words, which the published path does not have.
+            self.outlets.tell(Path::of(self.core.engine()), self.core.engine(), None);
         }
         if let Some(answer) = answer {
             let _ = answer.send(Err("the journal failed: nothing was changed".to_owned()));
@@ -357,15 +377,22 @@ impl<L: Ledger> Task<L> {
             return Ok(());
         }
         if durable {
-            return self.ledger.append_durable(&self.group, now, entry).await;
+            return self.outlets.beating(self.ledger.append_durable(&self.group, now, entry)).await;
         }
         self.ledger.append(&self.group, now, entry);
         Ok(())
     }
 
-    fn publish(&mut self, path: Path, now: Timestamp, reason: Option<Reason>) {
-        self.publisher.publish(path, now, reason);
-        let (flow, reason) = (flow_text(self.core.engine()), reason.map_or("", Reason::code));
+    fn status(&self) -> GroupStatus {
+        let feed_trouble = self.outlets.trouble().map(str::to_owned);
+        GroupStatus { feed_trouble, ..GroupStatus::of(&self.core, self.clock.now()) }
+    }
+
+    async fn publish(&mut self, path: Path, now: Timestamp, reason: Option<Reason>) {
+        if !self.outlets.publish(path, self.core.engine(), now, reason).await {
+            return;
+        }
+        let (flow, reason) = (self.outlets.order_flow(), reason.map_or("", Reason::code));
         if path.must_halt() {
             error!(group = self.group, order_flow = flow, reason, "order flow changed");
         } else {
@@ -400,6 +427,7 @@ impl<L: Ledger> Task<L> {
 
     /// Abandons what runs and writes down how it ended.
     async fn stop(&mut self, ends: &mut mpsc::Receiver<(u64, HookReport)>) {
+        self.outlets.stop().await;
         let running = std::mem::take(&mut self.running);
         let abandoned = running.into_values().map(|abandon| abandon.map(|abandon| abandon.send(())));
         for _ in abandoned.collect::<Vec<_>>() {

@@ -46,6 +46,7 @@ pub(super) fn hook(idempotent: bool) -> Vec<Hook> {
 pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
     let settings = PolicySettings { failure_threshold: 2, failback_success_threshold: 2, ..PolicySettings::default() };
     let mut config = GroupConfig {
+        feed: None,
         rto: None,
         name: "main".to_owned(),
         exclusivity: Exclusivity::Unknown,
@@ -775,8 +776,8 @@ async fn a_loop_that_ends_by_a_fault_of_its_own_is_noticed() {
         let engine = first_start(&config, "east", Timestamp::ZERO).unwrap();
         let core = Core::new(config, engine, DriverState::new(), Timestamp::ZERO);
         let (_, events) = tokio::sync::mpsc::channel(1);
-        let feed = task::Feed { events, watched: Vec::new(), limits: Limits::default() };
-        task::start(core, Panics, BootClock::default(), feed)
+        let results = task::Results { events, watched: Vec::new(), limits: Limits::default() };
+        task::start(core, Panics, BootClock::default(), results, None)
     };
     let groups = [start("lives"), start("breaks")];
     let command = Command::Pause;

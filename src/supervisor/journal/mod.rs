@@ -73,7 +73,9 @@ use thiserror::Error;
 pub use export::{Exported, export};
 pub use mirror::{Follow, MakeFollow, follow_nothing};
 pub(super) use mirror::{awake, counted_health};
-pub use read::{Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Torn, for_each, recover, verify};
+pub use read::{
+    Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Segments, Torn, for_each, recover, verify,
+};
 pub use record::{
     AgedHold, AgedProof, Answer, Body, Checkpoint, CommandRecord, ConfigRecord, Entry, FORMAT, Fence, FenceProof,
     HealthRecord, HookEndRecord, HookStartRecord, NoteRecord, OpenHook, OpenSwitch, Peer, Record, Seconds,
@@ -82,7 +84,7 @@ pub use record::{
 pub use retention::Keep;
 pub use segment::{Disk, SegmentFile, Storage};
 pub use shadow::{ShadowAnswer, ShadowEnd, ShadowRecord};
-pub use stamp::read as read_time;
+pub use stamp::{format as format_time, read as read_time};
 pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
 
 use super::clock::BootClock;

@@ -100,18 +100,55 @@ pub(super) fn scan(
     from: From,
     mut take: impl FnMut(&Record, bool) -> Result<(), String>,
 ) -> Result<Scan, ReadError> {
-    let names = segment::list(folder).map_err(|error| ReadError::io(folder, error))?;
-    let mut scan = Scan { segments: Vec::new(), torn: None, next: 1, link: Link::FIRST };
-    let newest = names.last().copied();
-    for first in names {
-        let is_newest = Some(first) == newest;
-        let path = folder.join(segment::name(first));
-        let bytes = fs::read(&path).map_err(|error| ReadError::io(&path, error))?;
-        let wanted = is_newest || from == From::Oldest;
-        let mut reading = Reading { name: segment::name(first), first, is_newest, wanted, line: 0, head_ends: 0 };
-        reading.read(&bytes, &mut scan, &mut take)?;
+    let mut segments = Segments::open(folder)?;
+    segments.from = from;
+    while segments.read(&mut take)? {}
+    Ok(segments.scan)
+}
+
+/// A journal that is read a segment at a time, oldest first. Everything is checked as in [`for_each`].
+#[derive(Debug)]
+pub struct Segments {
+    folder: PathBuf,
+    left: std::vec::IntoIter<Seq>,
+    newest: Option<Seq>,
+    from: From,
+    scan: Scan,
+}
+
+impl Segments {
+    /// The segments of the journal in `folder`; none, if it holds no journal.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn open(folder: &Path) -> Result<Self, ReadError> {
+        let names = segment::list(folder).map_err(|error| ReadError::io(folder, error))?;
+        let scan = Scan { segments: Vec::new(), torn: None, next: 1, link: Link::FIRST };
+        let newest = names.last().copied();
+        Ok(Self { folder: folder.to_owned(), left: names.into_iter(), newest, from: From::Oldest, scan })
     }
-    Ok(scan)
+
+    /// The files of those that are left.
+    pub fn left(&self) -> impl Iterator<Item = PathBuf> {
+        self.left.as_slice().iter().map(|first| self.folder.join(segment::name(*first)))
+    }
+
+    /// Hands out each record of the next segment, with whether it stands in the segment's head. False if there is no
+    /// other segment.
+    ///
+    /// # Errors
+    /// It is damaged (records before the damage were handed out), or cannot be read, or `take` says that something is
+    /// wrong with a record.
+    pub fn read(&mut self, take: impl FnMut(&Record, bool) -> Result<(), String>) -> Result<bool, ReadError> {
+        let Some(first) = self.left.next() else { return Ok(false) };
+        let is_newest = Some(first) == self.newest;
+        let path = self.folder.join(segment::name(first));
+        let bytes = fs::read(&path).map_err(|error| ReadError::io(&path, error))?;
+        let wanted = is_newest || self.from == From::Oldest;
+        let mut reading = Reading { name: segment::name(first), first, is_newest, wanted, line: 0, head_ends: 0 };
+        reading.read(&bytes, &mut self.scan, take)?;
+        Ok(true)
+    }
 }
 
 /// One segment that is being read.
@@ -134,7 +171,7 @@ impl Reading {
         &mut self,
         bytes: &[u8],
         scan: &mut Scan,
-        take: &mut impl FnMut(&Record, bool) -> Result<(), String>,
+        mut take: impl FnMut(&Record, bool) -> Result<(), String>,
     ) -> Result<(), ReadError> {
         let mut rest = bytes;
         let mut last: Option<Record> = None;

@@ -4,7 +4,8 @@ const MICROS: u64 = 1_000_000;
 const DAY: u64 = 86_400;
 
 /// `micros` since 1970, such as `2026-11-29T22:13:05.123456Z`. The year has at least four digits.
-pub(super) fn format(micros: u64) -> String {
+#[must_use]
+pub fn format(micros: u64) -> String {
     let (seconds, fraction) = (micros / MICROS, micros % MICROS);
     let (days, second) = (seconds / DAY, seconds % DAY);
     let (year, month, day) = civil(days);

@@ -124,9 +124,14 @@ fn bounds(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
         let daily = blips.false_failovers_per_day(*hastiest, &timing);
         let advice =
             if daily < 1.0 { "" } else { "; a larger failure_threshold or interval_when_failing makes them fewer" };
+        // Of these the closed form knows one blip alone; two that follow each other may fire the trigger together.
+        let (about, besides) = match group.looks_back() {
+            false => ("about", ""),
+            true => ("at least", "; failures among the newest results also add up over blips, which `simulate` counts"),
+        };
         writeln!(
             out,
-            "{}: false failovers: about {daily:.1} a day, if blips come {blips} (an assumption: measure yours){advice}",
+            "{}: false failovers: {about} {daily:.1} a day, if blips come {blips} (an assumption: measure yours){advice}{besides}",
             group.name
         )?;
     }

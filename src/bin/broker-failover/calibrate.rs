@@ -1,0 +1,170 @@
+//! `calibrate`: what a history of real probes says about the patience of each trigger.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use broker_failover::calibration::{
+    CalibrationSettings, History, HistoryOptions, Meter as Reading, Report, Unit, calibrate,
+};
+use broker_failover::sim::Rule;
+use broker_failover::supervisor::config::duration;
+
+use crate::calibrate_output;
+use crate::plan::refuse;
+
+/// Bytes from which on reading takes long enough to say how far it is.
+const LONG: u64 = 64 << 20;
+
+/// Calibrate triggers on a history of real probes: how often blips come and how long they are, how often each trigger would
+/// have failed over for nothing, how soon it detects an outage, and the smallest patience that keeps to your limits.
+///
+/// HISTORY is the folder of a supervisor's journal, or a file of CSV or JSON Lines, plain, in gzip or in zstd, with the
+/// columns timestamp, endpoint, ok and, if you have it, latency.
+///
+/// A timestamp is RFC 3339 with an offset (2026-11-29T22:13:05.25Z), or a number since 1970 in a column timestamp_s,
+/// timestamp_ms, timestamp_us or timestamp_ns. ok is true, false, 1 or 0. A latency is a number in a column latency_s,
+/// latency_ms, latency_us or latency_ns, or nothing. One file has one form and one unit.
+#[derive(clap::Args)]
+#[command(
+    after_help = "A DURATION is integers with units: 250ms, 60s, 1h 30m (ns, us, ms, s, m, h, d). A UNIT is s, ms, us or ns. \
+    A TRIGGER is a number of failures in a row, 3; a window of nothing but failures, \"window 60s\"; or failures among the \
+    newest results, \"3 of 5\".\n\n\
+    Exit status: 0 calibrated, and a trigger is recommended if a limit was given; 1 nothing is recommended: no trigger keeps \
+    to the limits, or the history is too short to say so; 2 the command line or the history is at fault."
+)]
+pub(crate) struct Arguments {
+    /// The folder of a journal, or a file
+    history: PathBuf,
+
+    /// Only this endpoint; may be repeated [default: all]
+    #[arg(long = "endpoint", value_name = "NAME", help_heading = "History")]
+    endpoints: Vec<String>,
+    /// Of a journal, only this group; its endpoints then go by their plain names, else as GROUP/ENDPOINT [default: all]
+    #[arg(long, value_name = "NAME", help_heading = "History")]
+    group: Option<String>,
+    /// The unit of a column timestamp that holds numbers [default: none; it then holds RFC 3339]
+    #[arg(long, value_name = "UNIT", help_heading = "History")]
+    timestamp_unit: Option<Unit>,
+    /// The unit of a column latency
+    #[arg(long, value_name = "UNIT", help_heading = "History")]
+    latency_unit: Option<Unit>,
+    /// Skip columns that have no meaning here, instead of refusing them
+    #[arg(long, help_heading = "History")]
+    ignore_other_columns: bool,
+
+    /// A longer time between two results is a gap, of which nothing is known [default: 3 intervals]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Rules")]
+    max_gap: Option<Duration>,
+    /// From one probe to the next [default: what is usual in the history]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Rules")]
+    interval: Option<Duration>,
+    /// A run of failures is an outage if more than this lies between its first failed probe and its last, else a blip
+    /// [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Rules")]
+    outage_after: Option<Duration>,
+    /// A row of the tables; may be repeated [default: 1, 3, 6, window 60s, 12, window 300s, window 900s]
+    #[arg(long = "trigger", value_name = "TRIGGER", help_heading = "Rules")]
+    triggers: Vec<Rule>,
+
+    /// At most so many false failovers in a month of 30 days, on each endpoint; a trigger is then recommended
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    max_false_per_month: Option<f64>,
+    /// From a fault to the end of the recovery it takes at most this [default: not asked]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "max_false_per_month", help_heading = "Limits")]
+    rto: Option<Duration>,
+    /// What the recovery takes once the fault is detected; `plan` works it out [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "rto", help_heading = "Limits")]
+    recovery: Option<Duration>,
+
+    /// As JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+impl Arguments {
+    fn settings(&self) -> CalibrationSettings {
+        let defaults = CalibrationSettings::default();
+        CalibrationSettings {
+            triggers: if self.triggers.is_empty() { defaults.triggers } else { self.triggers.clone() },
+            endpoints: self.endpoints.clone(),
+            outage_after: self.outage_after.unwrap_or(defaults.outage_after),
+            interval: self.interval,
+            max_gap: self.max_gap,
+            max_false_per_month: self.max_false_per_month,
+            rto: self.rto,
+            recovery: self.recovery.unwrap_or(defaults.recovery),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "what is later than today is no history")]
+    fn options(&self) -> HistoryOptions {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        HistoryOptions {
+            timestamp_unit: self.timestamp_unit,
+            latency_unit: self.latency_unit,
+            ignore_other_columns: self.ignore_other_columns,
+            group: self.group.clone(),
+            now: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let report = match report(arguments) {
+        Ok(report) => report,
+        Err(message) => return refuse(&message),
+    };
+    let mut out = anstream::stdout().lock();
+    let printed = match arguments.json {
+        true => serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from).and_then(|()| writeln!(out)),
+        false => calibrate_output::text(&mut out, &arguments.history, &report),
+    };
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            refuse(&format!("cannot write the calibration: {error}"))
+        }
+        _ if report.max_false_per_month.is_none() || report.recommendation.trigger.is_some() => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    }
+}
+
+fn report(arguments: &Arguments) -> Result<Report, String> {
+    let mut history = History::open(&arguments.history, &arguments.options()).map_err(|error| error.to_string())?;
+    let mut meter = Meter::of(history.meter());
+    let report = calibrate(&mut history, &arguments.settings(), || meter.show());
+    meter.end();
+    report.map_err(|error| error.to_string())
+}
+
+/// How far a long reading is, on standard error, if somebody looks at it.
+struct Meter {
+    reading: Reading,
+    shown: Option<u64>,
+}
+
+impl Meter {
+    fn of(reading: Reading) -> Self {
+        let (_, all) = reading.progress();
+        let wanted = all >= LONG && io::stderr().is_terminal();
+        Self { reading, shown: wanted.then_some(0) }
+    }
+
+    fn show(&mut self) {
+        let Some(shown) = self.shown else { return };
+        let (read, all) = self.reading.progress();
+        let percent = (u128::from(read) * 100 / u128::from(all.max(1))) as u64;
+        if shown < percent {
+            self.shown = Some(percent);
+            let _ = write!(io::stderr(), "\rread {percent} %");
+        }
+    }
+
+    /// Leaves an empty line.
+    fn end(&self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r{:16}\r", "");
+        }
+    }
+}
