@@ -74,6 +74,7 @@ fn endpoint(url: &str, kinds: &[ProbeKind]) -> EndpointConfig {
             .map(|kind| ProbeConfig { kind: kind.clone(), slow_after: None, terms: Terms::default() })
             .collect(),
         require: Require::All,
+        watch: None,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
     }

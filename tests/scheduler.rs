@@ -27,6 +27,7 @@ fn prober(url: &str, kind: ProbeKind) -> Arc<dyn Prober> {
         explicit_priority: true,
         probes: vec![ProbeConfig { kind, slow_after: None, terms: Terms::default() }],
         require: Require::All,
+        watch: None,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
     };

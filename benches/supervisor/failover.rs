@@ -25,7 +25,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Between two requests of the client.
 const REQUESTS: Duration = Duration::from_millis(2);
 /// No failover takes longer.
-const PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 const MILLI: f64 = 1e6;
 
 pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
@@ -50,23 +50,23 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
 
 /// How both sides check, in milliseconds.
 #[derive(Clone, Copy)]
-struct Pace {
-    interval: u64,
-    again: u64,
-    timeout: u64,
-    threshold: u64,
+pub(crate) struct Pace {
+    pub(crate) interval: u64,
+    pub(crate) again: u64,
+    pub(crate) timeout: u64,
+    pub(crate) threshold: u64,
 }
 
 impl Pace {
     /// The least time from a fault, a `phase` before the next check, to the decision.
-    fn floor(self, phase: f64, fault: Fault) -> f64 {
+    pub(crate) fn floor(self, phase: f64, fault: Fault) -> f64 {
         let hang = if fault == Fault::Hang { self.timeout as f64 } else { 0.0 };
         phase + (self.threshold - 1) as f64 * self.again as f64 + hang
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     Kill,
     Hang,
     Error,
@@ -135,16 +135,16 @@ fn nothing_happens(plan: Plan, gates: &mut Gates) {
         Plan { smoke: false, .. } => (3, 15, 1..=2),
     };
     let mut lines = Vec::new();
-    let sides = if plan.smoke { 1 } else { 3 };
+    let sides = if plan.smoke { 2 } else { 4 };
     for interval in intervals {
         let pace = Pace { interval, again: interval, timeout: 50, threshold: 2 };
         // haproxy's default timeout is its interval.
         let default = Pace { timeout: interval, ..pace };
-        let mut left = [0; 3];
+        let mut left = [0; 4];
         for _ in 0..turns {
             for (side, left) in left.iter_mut().enumerate().take(sides) {
-                let groups: &[_] = if side == 0 { &["bare"] } else { &[] };
-                let mut scene = Scene::new(pace, groups, [None, Some(pace), Some(default)][side]);
+                let groups: &[_] = [&["bare"] as &[_], &["held"], &[], &[]][side];
+                let mut scene = Scene::new(pace, groups, [None, None, Some(pace), Some(default)][side]);
                 for _ in 0..seconds {
                     scene.settle();
                     let before = scene.left();
@@ -154,16 +154,20 @@ fn nothing_happens(plan: Plan, gates: &mut Gates) {
             }
         }
         gates.most("4e", format!("false failovers at {interval} ms"), f64::from(left[0]), [0.0, 0.0]);
+        gates.most("4e", format!("the same with sessions held, at {interval} ms"), f64::from(left[1]), [0.0, 0.0]);
         let mut told = left.into_iter().map(|left| format!("{left} of {}", turns * seconds)).take(sides);
         let mut next = || told.next().unwrap_or_default();
-        lines.push([format!("{interval} ms, 2 failures"), next(), next(), next()]);
+        lines.push([format!("{interval} ms, 2 failures"), next(), next(), next(), next()]);
     }
     println!("\n4e: runs of 1 s in which a healthy path was left\n");
-    print_table(["checks", "ours, timeout 50 ms", "haproxy, timeout 50 ms", "haproxy, its default timeout"], lines);
+    print_table(
+        ["checks", "ours, timeout 50 ms", "ours, with watch", "haproxy, timeout 50 ms", "haproxy, its default timeout"],
+        lines,
+    );
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
     Ours,
     Haproxy,
 }
@@ -180,19 +184,40 @@ impl Side {
 
 /// What one fault came to, in milliseconds since it.
 #[derive(Clone, Copy)]
-struct Times {
+pub(crate) struct Times {
     /// From the fault to the next check.
     phase: f64,
     /// Until another path was published, without and with stages. Zero for haproxy.
     published: f64,
     staged: f64,
     /// Until the first order was answered by another path.
-    answered: f64,
+    pub(crate) answered: f64,
+}
+
+/// What a scene is made of.
+pub(crate) struct Setup<'a> {
+    pub(crate) pace: Pace,
+    /// Groups of the supervisor: `bare` (no hooks), `staged` (one for every stage), `held`, `first`, `quick`,
+    /// `default` and `closing` (a session is held to each path). Without any, there is no supervisor.
+    pub(crate) groups: &'a [&'a str],
+    /// haproxy with this pace beside it.
+    pub(crate) beside: Option<Pace>,
+    /// Whether haproxy leaves a server with the first failed request of a client.
+    pub(crate) observe: bool,
+    /// Between two requests of the client.
+    pub(crate) requests: Duration,
+}
+
+impl<'a> Setup<'a> {
+    pub(crate) fn new(pace: Pace, groups: &'a [&'a str], beside: Option<Pace>) -> Self {
+        Self { pace, groups, beside, observe: false, requests: REQUESTS }
+    }
 }
 
 /// Three front ends, a supervisor and haproxy.
-struct Scene {
+pub(crate) struct Scene {
     pace: Pace,
+    requests: Duration,
     servers: Vec<Server>,
     haproxy: Option<Haproxy>,
     supervisor: Option<Supervisor>,
@@ -207,10 +232,16 @@ struct Scene {
 
 impl Scene {
     fn new(pace: Pace, groups: &[&str], beside: Option<Pace>) -> Self {
+        Self::start(Setup::new(pace, groups, beside))
+    }
+
+    pub(crate) fn start(setup: Setup<'_>) -> Self {
+        let Setup { pace, groups, beside, observe, requests } = setup;
         let (folder, journal) = (Folder::for_sockets(), Folder::on_disk());
         let servers: Vec<Server> =
             NAMES.iter().zip(1..).map(|(name, last)| Server::start(name, vec![address(last)], true)).collect();
-        let haproxy = beside.map(|pace| Haproxy::start(folder.path(), "haproxy", 2, &balancing(pace, &servers)));
+        let haproxy =
+            beside.map(|pace| Haproxy::start(folder.path(), "haproxy", 2, &balancing(pace, observe, &servers)));
         let runtime = |threads| {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
             runtime.expect("a runtime")
@@ -227,6 +258,7 @@ impl Scene {
         let readers = supervisor.iter().flat_map(|one| one.groups.iter()).map(|group| group.reader.clone()).collect();
         let mut scene = Self {
             pace,
+            requests,
             servers,
             haproxy,
             supervisor,
@@ -251,7 +283,7 @@ impl Scene {
     }
 
     /// Everything is well, and `a` carries flow.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let begun = now();
         loop {
             let elsewhere = |reader: &PathReader| reader.path().open().is_none_or(|path| path.endpoint.index() != 0);
@@ -269,6 +301,37 @@ impl Scene {
         pause(3 * self.pace.interval + 20);
     }
 
+    /// A session is held to every path of every group.
+    pub(crate) fn until_held(&self) {
+        let begun = now();
+        let held = || {
+            self.supervisor.iter().flat_map(|one| one.groups.iter()).all(|group| {
+                let status = self.runtime.block_on(group.status()).expect("the group lives");
+                status.endpoints.iter().all(|one| one.session == Some("open"))
+            })
+        };
+        while !held() {
+            assert!(now() - begun < 30_000_000_000, "no session is held");
+            pause(5);
+        }
+    }
+
+    pub(crate) fn address(&self, index: usize) -> SocketAddr {
+        self.servers[index].address()
+    }
+
+    pub(crate) fn reader(&self, group: usize) -> PathReader {
+        self.readers[group].clone()
+    }
+
+    pub(crate) fn kill(&mut self, index: usize) {
+        self.servers[index].kill();
+    }
+
+    pub(crate) fn revive(&mut self) {
+        self.servers[0].revive();
+    }
+
     /// How often flow was moved.
     fn left(&self) -> u64 {
         let ours: u64 =
@@ -283,7 +346,7 @@ impl Scene {
     }
 
     /// One fault of server `index`, `phase` milliseconds before the next check of `side`.
-    fn strike(&mut self, side: Side, index: usize, fault: Fault, phase: f64) -> Times {
+    pub(crate) fn strike(&mut self, side: Side, index: usize, fault: Fault, phase: f64) -> Times {
         let answers = self.start_orders(side, self.servers[index].name());
         let interval = self.pace.interval * 1_000_000;
         let last = self.next_check(index, side);
@@ -336,9 +399,9 @@ impl Scene {
         };
         let (sender, answers) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, next) = (Arc::clone(&stop), Arc::clone(&self.next_order));
+        let (stopped, next, requests) = (Arc::clone(&stop), Arc::clone(&self.next_order), self.requests);
         self.client.spawn(async move {
-            let mut ticks = tokio::time::interval(REQUESTS);
+            let mut ticks = tokio::time::interval(requests);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             while !stopped.load(Ordering::Acquire) {
                 ticks.tick().await;
@@ -419,14 +482,15 @@ async fn order(address: SocketAddr, number: u64) -> std::io::Result<Option<Strin
 }
 
 /// haproxy in front of `servers`: the first, and the others for when it is lost.
-fn balancing(pace: Pace, servers: &[Server]) -> String {
+fn balancing(pace: Pace, observe: bool, servers: &[Server]) -> String {
     let Pace { interval, again, timeout, threshold } = pace;
     // What it does if nothing is said of timeouts: a check may take as long as the interval.
     let own = if timeout == interval { String::new() } else { format!("  timeout check {timeout}ms\n") };
+    let observe = if observe { " observe layer4 error-limit 1 on-error mark-down" } else { "" };
     let mut text = format!(
         "defaults\n  mode tcp\n  retries 0\n  timeout connect 2s\n  timeout client 5s\n  timeout server 5s\n{own}\
          listen orders\n  bind {}\n  option httpchk GET /haproxy\n  \
-         default-server check inter {interval}ms fastinter {again}ms fall {threshold} rise 3\n",
+         default-server check inter {interval}ms fastinter {again}ms fall {threshold} rise 3{observe}\n",
         address(9)
     );
     for (server, index) in servers.iter().zip(0..) {
@@ -442,7 +506,13 @@ fn supervising(pace: Pace, groups: &[&str], servers: &[Server]) -> String {
     let Pace { interval, again, timeout, threshold } = pace;
     let mut text = "[supervisor]\nsocket = \"control\"\njournal = \"journal\"\n".to_owned();
     for name in groups {
-        let staged = *name == "staged";
+        let staged = matches!(*name, "staged" | "closing");
+        let threshold = if matches!(*name, "first" | "closing") { 1 } else { threshold };
+        let watch = match *name {
+            "held" | "default" => "watch = { tcp = {} }\n",
+            "first" | "quick" | "closing" => "watch = { tcp = {}, confirm_spacing = \"200us\" }\n",
+            _ => "",
+        };
         let _ = write!(
             text,
             "[[group]]\nname = \"{name}\"\n[group.policy]\nfailure_threshold = {threshold}\ncooldown = \"1ms\"\n\
@@ -462,7 +532,7 @@ fn supervising(pace: Pace, groups: &[&str], servers: &[Server]) -> String {
             let _ = write!(
                 text,
                 "[[group.endpoint]]\nname = \"{}\"\nregion = \"r\"\nurl = \"http://{}\"\n{role}\n\
-                 probe = {{ http = {{ path = \"/{name}\" }} }}\n",
+                 probe = {{ http = {{ path = \"/{name}\" }} }}\n{watch}",
                 server.name(),
                 server.address()
             );
@@ -603,7 +673,7 @@ fn in_turn(index: usize) -> [Side; 2] {
 }
 
 /// From 0 to 1; another every time.
-fn random() -> f64 {
+pub(crate) fn random() -> f64 {
     let mut word = now();
     for _ in 0..3 {
         word ^= word << 13;

@@ -11,6 +11,7 @@
 mod checks;
 mod failover;
 mod gates;
+mod held;
 mod journal;
 mod process;
 #[path = "../support/table.rs"]
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     gates::run(|plan, gates| {
         if compared {
             failover::measure(plan, gates);
+            held::measure(plan, gates);
             checks::measure(plan, gates);
         }
         journal::measure(plan, gates);

@@ -8,11 +8,13 @@
 //! - [`History`]: the samples of one history, in order.
 //! - [`calibrate()`]: what a history comes to, for each trigger asked about.
 //! - [`Report`]: the answer, as the `calibrate` command prints it.
+//! - [`counterfactual`]: the switches that a configuration would have made on it.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod calibrate;
 mod clusters;
+pub mod counterfactual;
 mod csv;
 mod episode;
 mod error;
@@ -32,6 +34,7 @@ mod rows;
 mod sample;
 mod settings;
 mod special;
+mod timeline;
 
 #[cfg(test)]
 mod tests;
@@ -46,3 +49,4 @@ pub use report::{
 };
 pub use sample::{EndpointIndex, Names, Sample};
 pub use settings::{CalibrationError, CalibrationSettings};
+pub use timeline::{Bin, Timeline};

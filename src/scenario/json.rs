@@ -341,7 +341,10 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new() -> Self {
-        Self { out: String::from("{") }
+        // Most lines fit.
+        let mut out = String::with_capacity(128);
+        out.push('{');
+        Self { out }
     }
 
     /// A value that is JSON already.
@@ -349,7 +352,7 @@ impl Writer {
         if self.out.len() > 1 {
             self.out.push(',');
         }
-        self.out.push_str(&string(key));
+        push_string(&mut self.out, key);
         self.out.push(':');
         self.out.push_str(json);
         self
@@ -387,5 +390,19 @@ impl Writer {
 
 /// `text` as a JSON string; non-ASCII characters stay as they are.
 pub(super) fn string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut out = String::with_capacity(text.len() + 2);
+    push_string(&mut out, text);
+    out
+}
+
+/// Appends `text` as a JSON string.
+fn push_string(out: &mut String, text: &str) {
+    // The journal writes each result of a probe so; most texts have nothing to escape.
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&serde_json::Value::from(text).to_string());
+    }
 }

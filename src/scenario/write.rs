@@ -38,34 +38,46 @@ impl Step {
     /// ```
     #[must_use]
     pub fn to_line(&self) -> String {
-        let mut out = Writer::new();
-        out.raw("at", &decimal::seconds(self.at));
-        let key = self.verb.name();
-        let Verb::Input(input) = &self.verb else {
-            return out.raw(key, &self.value).end();
-        };
-        match input {
-            Input::Register(new) => out.raw(key, &endpoint(new)),
-            Input::Update { name, update: change } => out.raw(key, &update(name, change)),
-            Input::Probe { result, .. } => probe_result(out.raw(key, &self.value), result),
-            Input::Due { within, .. } => out.raw(key, &self.value).string("within", &duration(*within)),
-            Input::Maintenance { on, .. } => out.raw(key, &self.value).bool("on", *on),
-            Input::Bar { cause, on, .. } => out.raw(key, &self.value).string("cause", cause.code()).bool("on", *on),
-            Input::Assess(Evaluation::Switchover(target), claim) => {
-                fence(out.raw(key, &self.value).string("target", target), *claim)
-            }
-            Input::Evaluate(_, claim) | Input::Assess(_, claim) => fence(out.raw(key, &self.value), *claim),
-            Input::FenceStarted(_)
-            | Input::SwitchFailed(_)
-            | Input::Reconciled(_)
-            | Input::Tick
-            | Input::Rearm
-            | Input::Validate
-            | Input::Halt(_)
-            | Input::Resume => out.raw(key, &self.value),
-        };
-        out.end()
+        line(self.at, &self.verb, &self.value)
     }
+}
+
+impl Verb {
+    /// The line of [`Step::new`] at `at`.
+    #[must_use]
+    pub fn to_line(&self, at: u64) -> String {
+        line(at, self, &value(self))
+    }
+}
+
+fn line(at: u64, verb: &Verb, value: &str) -> String {
+    let mut out = Writer::new();
+    out.raw("at", &decimal::seconds(at));
+    let key = verb.name();
+    let Verb::Input(input) = verb else {
+        return out.raw(key, value).end();
+    };
+    match input {
+        Input::Register(new) => out.raw(key, &endpoint(new)),
+        Input::Update { name, update: change } => out.raw(key, &update(name, change)),
+        Input::Probe { result, .. } => probe_result(out.raw(key, value), result),
+        Input::Due { within, .. } => out.raw(key, value).string("within", &duration(*within)),
+        Input::Maintenance { on, .. } => out.raw(key, value).bool("on", *on),
+        Input::Bar { cause, on, .. } => out.raw(key, value).string("cause", cause.code()).bool("on", *on),
+        Input::Assess(Evaluation::Switchover(target), claim) => {
+            fence(out.raw(key, value).string("target", target), *claim)
+        }
+        Input::Evaluate(_, claim) | Input::Assess(_, claim) => fence(out.raw(key, value), *claim),
+        Input::FenceStarted(_)
+        | Input::SwitchFailed(_)
+        | Input::Reconciled(_)
+        | Input::Tick
+        | Input::Rearm
+        | Input::Validate
+        | Input::Halt(_)
+        | Input::Resume => out.raw(key, value),
+    };
+    out.end()
 }
 
 /// The verb's own value as the output repeats it.

@@ -254,12 +254,20 @@ fn is_another(old: &EndpointConfig, new: &EndpointConfig) -> bool {
         || old.endpoint.trigger != new.endpoint.trigger
         || old.probes != new.probes
         || old.require != new.require
+        || old.watch != new.watch
 }
 
 fn of_endpoint(old: &EndpointConfig, new: &EndpointConfig) -> Vec<String> {
     // Whether the priority stands in the file or is the default is no difference.
-    let EndpointConfig { endpoint: before, explicit_priority: _, probes, require, shared_fate, cancel_on_disconnect } =
-        old;
+    let EndpointConfig {
+        endpoint: before,
+        explicit_priority: _,
+        probes,
+        require,
+        watch,
+        shared_fate,
+        cancel_on_disconnect,
+    } = old;
     let Endpoint { name: _, region, url, account, primary, priority, trigger } = before;
     let after = &new.endpoint;
     let mut words = Vec::new();
@@ -278,6 +286,9 @@ fn of_endpoint(old: &EndpointConfig, new: &EndpointConfig) -> Vec<String> {
         words.push("its probes".to_owned());
     }
     differs(&mut words, "require", require, &new.require);
+    if *watch != new.watch {
+        words.push("its watch".to_owned());
+    }
     differs(&mut words, "shared_fate", shared_fate, &new.shared_fate);
     differs(&mut words, "cancel_on_disconnect", cancel_on_disconnect, &new.cancel_on_disconnect);
     words

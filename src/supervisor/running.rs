@@ -1,5 +1,6 @@
 //! A running supervisor: journal, groups, scheduler, and what carries events between them.
 
+mod held;
 mod reloader;
 
 use std::collections::BTreeMap;
@@ -25,15 +26,17 @@ use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
     Recovered, RecoveredGroup, flow_text,
 };
-use super::probes::{Limits, ProberError, Resolver};
+use super::probes::{Limits, ProberError, Resolver, farewell};
 use super::report::Desk;
 use super::scheduler::{self, Scheduler};
-use reloader::{Probers, Reloader, Watching, probers};
+use reloader::{Askers, Reloader, Watching, askers};
 
 pub use reloader::ReloadHandle;
 
 /// Events of the scheduler that may wait for a group.
 const BACKLOG: usize = 1024;
+/// How long the sessions that probes hold may take to say goodbye, at a stop.
+const FAREWELL: Duration = Duration::from_secs(4);
 
 /// How a supervisor starts.
 #[derive(Clone, Debug, Default)]
@@ -137,24 +140,26 @@ impl Supervisor {
         let mut ready = Vec::new();
         for group in &config.groups {
             let refused = |error| StartError::Probe { group: group.name.clone(), error };
-            let probers = probers(group, |_| true, &resolver, &limits).map_err(refused)?;
+            let askers = askers(group, |_| true, &resolver, &limits).map_err(refused)?;
             // A rehearsal tells no gateway anything.
             let feed = group.feed.as_ref().filter(|_| !options.dry_run).map(GroupFeed::open).transpose();
             let feed = feed.map_err(|error| StartError::Feed { group: group.name.clone(), error })?;
             let core = restored(group, &recovered, options, clock)?;
             limits.recall(&group.name, &core.state().refused_logons);
-            ready.push((core, probers, feed));
+            ready.push((core, askers, feed));
         }
         for (core, ..) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
         }
         let reports = Desk::new(clock);
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
-        for (group, (core, probers, feed)) in config.groups.iter().zip(ready) {
+        for (group, (core, askers, feed)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (asked, results) = watch(group, &scheduler, probers, &reports, &limits);
+            let (mut asked, results) = watch(group, &scheduler, askers, &reports, &limits);
+            let handle = task::start(core, journal.handle(), clock, results, feed);
+            asked.hold(group, handle.inbox.clone());
             watching.insert(group.name.clone(), asked);
-            groups.push(task::start(core, journal.handle(), clock, results, feed));
+            groups.push(handle);
         }
         tell_of_failure(journal.handle(), &groups);
         let (groups, file) = (Arc::from(groups), options.file.clone());
@@ -191,6 +196,8 @@ impl Supervisor {
         let (journal, clock, reason) = (self.journal, self.clock, reason.to_owned());
         let closing = tokio::task::spawn_blocking(move || journal.close(clock.now(), reason)).await;
         self.scheduler.stop();
+        // Sessions that probes held say goodbye.
+        let _ = tokio::task::spawn_blocking(|| farewell(FAREWELL)).await;
         closing.unwrap_or(Err(JournalFailed::Closed))
     }
 }
@@ -332,15 +339,14 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 fn watch(
     group: &GroupConfig,
     scheduler: &Scheduler,
-    probers: Probers,
+    askers: Askers,
     reports: &Desk,
     limits: &Limits,
 ) -> (Watching, Results) {
     let (sender, events) = mpsc::channel(BACKLOG);
-    let (scheduled, reports) = (scheduler.group(sender), reports.clone());
-    let mut watching = Watching { scheduled, endpoints: Vec::new(), reports, probers: BTreeMap::new() };
-    for (name, prober) in probers {
-        watching.watch(group, &name, prober);
+    let mut watching = Watching::new(scheduler.group(sender), reports.clone());
+    for (name, asker) in askers {
+        watching.watch(group, &name, asker);
     }
     let results = Results { events, watched: watching.endpoints.clone(), limits: limits.clone() };
     (watching, results)

@@ -9,6 +9,8 @@
 //! newest succeeds. A kind that must not overlap is not asked again before its answer is in, except that a slot which
 //! comes due by `interval` and finds it running is a failure, `OVERLAP`.
 //!
+//! Where a session that was held open to an endpoint ends, a [`Confirmer`] asks for extra slots at once.
+//!
 //! What comes due within a 128th of the shortest interval of all endpoints, 8 ms at most, is done in one go.
 //!
 //! An endpoint that is told to be patient (429, 418) is not asked until then, and neither is any that shares a
@@ -25,7 +27,7 @@
 //!
 //! Two, whatever the number of endpoints. One keeps time and does nothing else. The other carries all probes as
 //! non-blocking tasks; if a probe blocks it nonetheless, it is left to that probe and another takes its place, and the
-//! endpoint's slots fail until the call returns.
+//! endpoint's slots fail until the call returns. (A probe that holds a session has a thread of its own for that.)
 
 use std::fmt;
 use std::future::poll_fn;
@@ -53,6 +55,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
+pub use core::confirm::{CONFIRM_SPAN, Confirmed, Confirming, MOST_BURSTS, MOST_CONFIRMS, SHORTEST_SPACING};
 use core::{Actions, Core, Expire, Now, Start};
 
 /// What the scheduler tells a group.
@@ -177,6 +180,8 @@ pub struct Stats {
     pub results: u64,
     /// Probes started.
     pub started: u64,
+    /// Those among them that stood outside the pace.
+    pub confirms: u64,
     /// Probes running now.
     pub running: u64,
     /// Late answers dropped.
@@ -282,9 +287,35 @@ impl Group {
         self.shared.core.lock().share(self.outlet, endpoint, shared_fate)
     }
 
+    /// What asks an endpoint at once, when there is a reason to.
+    #[must_use]
+    pub fn confirmer(&self, endpoint: EndpointId, how: Confirming) -> Confirmer {
+        Confirmer { shared: Arc::clone(&self.shared), outlet: self.outlet, endpoint, how }
+    }
+
     /// Does not ask an endpoint any more; whether it was asked.
     pub fn unwatch(&self, endpoint: EndpointId) -> bool {
         self.shared.core.lock().unwatch(self.outlet, endpoint)
+    }
+}
+
+/// Asks an endpoint at once, outside its pace: until as many slots have failed as decide, or one succeeds.
+#[derive(Clone)]
+pub struct Confirmer {
+    shared: Arc<Shared>,
+    outlet: usize,
+    endpoint: EndpointId,
+    how: Confirming,
+}
+
+impl Confirmer {
+    /// Asks, if there is a reason to and the budget allows it.
+    pub fn confirm(&self) -> Confirmed {
+        let confirmed = self.shared.core.lock().confirm(self.outlet, self.endpoint, self.how, self.shared.now());
+        if confirmed == Confirmed::Begun {
+            self.shared.wake.notify_one();
+        }
+        confirmed
     }
 }
 

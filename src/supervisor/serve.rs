@@ -186,6 +186,12 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     endpoint_gauge("endpoint_certificate_expires_in_seconds", "Until the certificate last seen expires", &|_, one| {
         one.certificate_expires_in.map(|left| left as i64)
     });
+    endpoint_gauge("endpoint_session_open", "1 while the session that is held to it stands", &|_, one| {
+        one.session.map(|session| flag(session == "open"))
+    });
+    endpoint_gauge("endpoint_sessions_lost", "Sessions held to it that ended, since the start", &|_, one| {
+        one.sessions_lost.map(to_i64)
+    });
     let mut text = String::new();
     // Writing into a String cannot fail.
     let _ = encode(&mut text, &registry);

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker_failover::feed::{Terms, WhenStale};
-use broker_failover::supervisor::config::{Checked, parse};
+use broker_failover::supervisor::config::{Checked, effective, parse};
 
 use crate::file::Folder;
 
 /// A file with these keys for its first group, and a second group with those.
-fn checked(folder: &Path, first: &str, second: &str) -> Checked {
+fn text(first: &str, second: &str) -> String {
     let group = |name: &str, keys: &str| {
         format!(
             "[[group]]\nname = {name:?}\n{keys}\n[[group.endpoint]]\nname = \"east\"\nregion = \"e\"\nurl = \
@@ -17,12 +17,12 @@ fn checked(folder: &Path, first: &str, second: &str) -> Checked {
              \"w\"\nurl = \"tcp://127.0.0.1:2\"\npriority = 1\nprobe = {{ tcp = {{}} }}\n"
         )
     };
-    let text = format!(
-        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{}{}",
-        group("main", first),
-        if second.is_empty() { String::new() } else { group("other", second) }
-    );
-    parse(&text, folder)
+    let second = if second.is_empty() { String::new() } else { group("other", second) };
+    format!("[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{}{second}", group("main", first))
+}
+
+fn checked(folder: &Path, first: &str, second: &str) -> Checked {
+    parse(&text(first, second), folder)
 }
 
 fn terms(keys: &str) -> Terms {
@@ -47,7 +47,7 @@ fn by_default_the_feed_holds_as_long_as_a_path_may_be_dead_unseen_and_then_gatew
     assert_eq!(terms("[group.probing]\ninterval = \"60s\""), hold(Duration::from_secs(30)));
     let stated = terms("feed_valid_for = \"7s\"\nfeed_when_stale = \"keep\"");
     assert_eq!(stated, Terms { valid_for: Duration::from_secs(7), when_stale: WhenStale::Keep });
-    let derived = checked(Path::new("/dev/shm"), "feed = \"x.feed\"", "").effective;
+    let derived = effective(&text("feed = \"x.feed\"", ""), Path::new("/dev/shm"));
     assert!(derived.iter().any(|one| one.key == "group[0].feed_valid_for" && one.value == "2.3s"), "{derived:?}");
     assert!(checked(Path::new("."), "", "").config.is_some_and(|config| config.groups[0].feed.is_none()));
 }

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use broker_failover::supervisor::config::{Checked, ProbeKind, Severity, parse};
+use broker_failover::supervisor::config::{Checked, ProbeKind, Severity, effective, parse};
 
 /// A group whose primary has these keys, and that adds this to `[group.probing]`.
-pub(crate) fn checked(url: &str, endpoint: &str, probing: &str) -> Checked {
-    let text = format!(
+fn text(url: &str, endpoint: &str, probing: &str) -> String {
+    format!(
         "[supervisor]\nsocket = \"control\"\njournal = \"journal\"\n[[group]]\nname = \"main\"\n[group.probing]\n{probing}\n\
          [[group.endpoint]]\nname = \"east\"\nregion = \"e\"\nurl = \"{url}\"\nprimary = true\n{endpoint}\n\
          [[group.endpoint]]\nname = \"west\"\nregion = \"w\"\nurl = \"tcp://127.0.0.1:2\"\npriority = 10\nprobe = {{ tcp = {{}} }}\n"
-    );
-    parse(&text, Path::new("."))
+    )
+}
+
+pub(crate) fn checked(url: &str, endpoint: &str, probing: &str) -> Checked {
+    parse(&text(url, endpoint, probing), Path::new("."))
 }
 
 pub(crate) fn findings(checked: &Checked, severity: Severity) -> Vec<String> {
@@ -25,14 +28,15 @@ fn errors(url: &str, endpoint: &str) -> Vec<String> {
 #[test]
 fn a_websocket_probe_is_read_and_its_secrets_are_not_told() {
     let probe = r#"probe = { websocket = { path = "/ws", headers = { X-Key = "s3cret" }, subscribe = "s3cret", expect_message = "ok" } }"#;
-    let checked = checked("wss://u:s3cret@127.0.0.1:1", probe, "");
+    let url = "wss://u:s3cret@127.0.0.1:1";
+    let checked = checked(url, probe, "");
     let config = checked.config.unwrap_or_else(|| panic!("{:#?}", checked.findings));
     let ProbeKind::WebSocket(read) = &config.groups[0].endpoints[0].probes[0].kind else { panic!() };
     assert_eq!(
         (&*read.path, read.subscribe.as_deref(), read.expect_message.as_deref()),
         ("/ws", Some("s3cret"), Some("ok"))
     );
-    let shown = format!("{:?} {:?}", checked.findings, checked.effective);
+    let shown = format!("{:?} {:?}", checked.findings, effective(&text(url, probe, ""), Path::new(".")));
     assert!(!shown.contains("s3cret"), "{shown}");
     assert!(shown.contains("subscribe"), "{shown}");
 }
@@ -55,4 +59,76 @@ fn what_a_websocket_probe_cannot_do_is_one_clear_error() {
     for probe in ["tcp = {}", "tls = {}"] {
         assert_eq!(errors("wss://127.0.0.1", &format!("probe = {{ {probe} }}")), Vec::<String>::new());
     }
+}
+
+const PROBE: &str = "probe = { http = {} }";
+
+fn watching(url: &str, watch: &str, probing: &str) -> Checked {
+    checked(url, &format!("{PROBE}\nwatch = {watch}"), probing)
+}
+
+#[test]
+fn a_watch_has_its_defaults_and_fits_the_pace() {
+    let read = |watch: &str, probing: &str| {
+        let checked = watching("http://127.0.0.1:1", watch, probing);
+        let config = checked.config.unwrap_or_else(|| panic!("{:#?}", checked.findings));
+        config.groups[0].endpoints[0].watch.clone().expect("a watch")
+    };
+    let watch = read("{ tcp = {} }", "");
+    assert_eq!((watch.confirm_spacing.as_millis(), watch.ping_interval.as_secs()), (10, 5));
+    let quick = "interval = \"8ms\"\ninterval_when_failing = \"4ms\"\ntimeout = \"50ms\"";
+    assert_eq!(read("{ tcp = {} }", quick).confirm_spacing.as_millis(), 4, "never slower than the ordinary slots");
+    assert_eq!(read("{ tcp = {}, confirm_spacing = \"100us\" }", "").confirm_spacing.as_micros(), 100);
+    assert_eq!(read("{ tcp = {}, confirm_spacing = \"250ms\" }", "").confirm_spacing.as_millis(), 250);
+    assert_eq!(read("{ tcp = {}, ping_interval = \"100ms\" }", "").ping_interval.as_millis(), 100);
+    assert_eq!(read("{ tcp = {}, ping_interval = \"1h\" }", "").ping_interval.as_secs(), 3_600);
+}
+
+#[test]
+fn a_watch_that_cannot_be_is_one_clear_error() {
+    for (url, watch, says) in [
+        ("http://127.0.0.1:1", "{}", "no session; expected exactly one of tcp, tls, websocket"),
+        ("http://127.0.0.1:1", "{ tcp = {}, tls = {} }", "tcp with tls"),
+        ("http://127.0.0.1:1", "{ websocket = {} }", "expected ws://, wss and host"),
+        (
+            "http://127.0.0.1:1",
+            "{ tcp = {}, confirm_spacing = \"99us\" }",
+            "from 100µs to interval_when_failing (250ms)",
+        ),
+        ("http://127.0.0.1:1", "{ tcp = {}, confirm_spacing = \"251ms\" }", "from 100µs to interval_when_failing"),
+        ("http://127.0.0.1:1", "{ tcp = {}, ping_interval = \"99ms\" }", "from 100ms to 3600s"),
+        ("http://127.0.0.1:1", "{ tcp = {}, ping_interval = \"61m\" }", "from 100ms to 3600s"),
+        ("http://127.0.0.1:1", "{ tcp = {}, ping = \"1s\" }", "an unknown key"),
+        ("https://127.0.0.1:1", "{ tls = { ca_file = \"missing.pem\" } }", "missing.pem is not a file"),
+    ] {
+        let errors = findings(&watching(url, watch, ""), Severity::Error);
+        assert!(errors.len() == 1 && errors[0].contains(says), "{watch}: {errors:#?}");
+    }
+    let upgrade = "probe = { tcp = {} }\nwatch = { websocket = { headers = { Upgrade = \"s3cret\" } } }";
+    let errors = errors("ws://127.0.0.1:1", upgrade);
+    assert!(errors.len() == 1 && errors[0].contains("handshake's own") && !errors[0].contains("s3cret"), "{errors:?}");
+}
+
+#[test]
+fn what_is_dangerous_about_a_watch_is_a_warning() {
+    let warnings = |url: &str, endpoint: &str, probing: &str| {
+        let checked = checked(url, endpoint, probing);
+        assert!(checked.config.is_some(), "{:#?}", checked.findings);
+        findings(&checked, Severity::Warning).join("\n")
+    };
+    let http = "http://127.0.0.1:1";
+    let about = |text: &str| text.contains("watch");
+    assert!(!about(&warnings(http, &format!("{PROBE}\nwatch = {{ tcp = {{}} }}"), "")));
+    let logs_on = "probe = { http = { competing_session_status = [409] } }\nwatch = { tcp = {} }";
+    assert!(warnings(http, logs_on, "").contains("up to 3 of them at once"));
+    let subscribes = "probe = { tcp = {} }\nwatch = { websocket = { subscribe = \"s3cret\" } }";
+    let told = warnings("ws://127.0.0.1:1", subscribes, "");
+    assert!(told.contains("may log on") && !told.contains("s3cret"), "{told}");
+    let window = format!("{PROBE}\ntrigger = {{ window = \"2s\" }}\nwatch = {{ tcp = {{}} }}");
+    assert!(warnings(http, &window, "").contains("a window of 2s"));
+    let many = format!("{PROBE}\ntrigger = {{ consecutive = 17 }}\nwatch = {{ tcp = {{}} }}");
+    assert!(warnings(http, &many, "").contains("needs 17 failures"));
+    let slow = format!("{PROBE}\nwatch = {{ tcp = {{}}, confirm_spacing = \"200ms\" }}");
+    assert!(warnings(http, &slow, "timeout = \"200ms\"").contains("not below timeout"));
+    assert!(!warnings(http, &slow, "timeout = \"201ms\"").contains("not below timeout"));
 }

@@ -11,6 +11,6 @@
 #[allow(dead_code, unreachable_pub, reason = "shared with other test programs")]
 mod certificates;
 mod config;
-#[allow(dead_code, reason = "held sessions use the rest")]
 mod server;
+mod watch;
 mod websocket;

@@ -125,10 +125,6 @@ impl Server {
         Self { address, shared, commands, task }
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     pub(crate) fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}", self.address)
     }

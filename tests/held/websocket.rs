@@ -46,6 +46,7 @@ fn endpoint(url: &str, config: &WebSocketConfig, slow_after: Option<Duration>) -
         explicit_priority: true,
         probes: vec![ProbeConfig { kind: ProbeKind::WebSocket(config.clone()), slow_after, terms: Terms::default() }],
         require: Require::All,
+        watch: None,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
     }

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use broker_failover::engine::Silence;
 use broker_failover::report::{Report, VERSION};
-use broker_failover::supervisor::config::{Checked, ProbeKind, ReportConfig, parse};
+use broker_failover::supervisor::config::{Checked, ProbeKind, ReportConfig, effective, parse};
 
 /// A file that is accepted without a warning; `supervisor`, `group`, `policy` and `report` are more keys.
 fn file(supervisor: &str, group: &str, policy: &str, report: &str) -> Checked {
+    parse(&text(supervisor, group, policy, report), Path::new("/nowhere"))
+}
+
+fn text(supervisor: &str, group: &str, policy: &str, report: &str) -> String {
     let hooks: String = ["fence", "switch", "reconcile", "halt"]
         .map(|stage| format!("{stage} = {{ command = [\"true\"], timeout = \"2s\" }}\n"))
         .concat();
@@ -19,14 +23,13 @@ fn file(supervisor: &str, group: &str, policy: &str, report: &str) -> Checked {
             name.len()
         )
     };
-    let text = format!(
+    format!(
         "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{supervisor}\n[[group]]\nname = \"main\"\n\
          exclusivity = \"unknown\"\nrequired_depth = \"reachable\"\n{group}\n[group.policy]\n\
          {policy}\n{}{}[group.hooks]\n{hooks}",
         endpoint("east", "primary = true"),
         endpoint("north", "priority = 10"),
-    );
-    parse(&text, Path::new("/nowhere"))
+    )
 }
 
 const STATED: &str = "silence = \"failure\"";
@@ -52,8 +55,9 @@ fn what_is_not_stated_has_its_default() {
     assert_eq!(group.endpoints[0].probes[0].kind, ProbeKind::Report(expected));
     assert_eq!(group.follow_within, Duration::from_secs(2));
     assert_eq!((config.supervisor.report_socket, config.supervisor.report_users), (None, Vec::new()));
-    let effective = |key: &str| checked.effective.iter().find(|one| one.key == key).map(|one| one.value.clone());
-    assert_eq!(effective("group[0].endpoint[0].probe.report.max_silence").as_deref(), Some("2s"));
+    let values = effective(&text("", "", STATED, HEARTBEAT), Path::new("/nowhere"));
+    let value = |key: &str| values.iter().find(|one| one.key == key).map(|one| one.value.clone());
+    assert_eq!(value("group[0].endpoint[0].probe.report.max_silence").as_deref(), Some("2s"));
     // A path whose peer falls silent is DOWN when its heartbeat is too old, it is reported, and then as ever.
     let detection = config.groups[0].detection();
     assert_eq!((detection.refused.1.as_millis(), detection.hung.1.as_millis()), (1500, 2300 + 22_000));

@@ -10,9 +10,12 @@ use broker_failover::calibration::{
 };
 use broker_failover::sim::Rule;
 use broker_failover::supervisor::config::duration;
+use serde::Serialize;
 
+use crate::calibrate_html::{self, Content};
 use crate::calibrate_output;
-use crate::plan::refuse;
+use crate::calibrate_replay::{Replay, ReplayArguments, Seen};
+use crate::plan::{exists, refuse, write_new};
 
 /// Bytes from which on reading takes long enough to say how far it is.
 const LONG: u64 = 64 << 20;
@@ -78,9 +81,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "rto", help_heading = "Limits")]
     recovery: Option<Duration>,
 
+    #[command(flatten)]
+    replay: ReplayArguments,
+
     /// As JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
+    /// Also write the report with its plots to this file, as HTML that needs no other file; one that exists is not
+    /// overwritten
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+    /// Overwrite it
+    #[arg(long, requires = "html", help_heading = "Output")]
+    force: bool,
 }
 
 impl Arguments {
@@ -112,14 +125,20 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let report = match report(arguments) {
-        Ok(report) => report,
+    let (report, replay) = match answer(arguments) {
+        Ok(answer) => answer,
         Err(message) => return refuse(&message),
     };
     let mut out = anstream::stdout().lock();
     let printed = match arguments.json {
-        true => serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from).and_then(|()| writeln!(out)),
-        false => calibrate_output::text(&mut out, &arguments.history, &report),
+        true => {
+            let json = Json { report: &report, replay: replay.as_ref().map(Replay::json) };
+            serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from).and_then(|()| writeln!(out))
+        }
+        false => calibrate_output::text(&mut out, &arguments.history, &report).and_then(|()| match &replay {
+            Some(replay) => writeln!(out).and_then(|()| replay.text(&mut out)),
+            None => Ok(()),
+        }),
     };
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -128,6 +147,60 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         _ if report.max_false_per_month.is_none() || report.recommendation.trigger.is_some() => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     }
+}
+
+/// The report, and with a replay what that came to.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<serde_json::Value>,
+}
+
+/// Everything that is asked for. The history is read once for the report, and once more for what needs it whole.
+fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
+    // What would be refused in the end is refused before a long reading.
+    if let Some(file) = arguments.html.as_ref().filter(|file| !arguments.force && file.exists()) {
+        return Err(exists(file));
+    }
+    let group = arguments.replay.group(arguments.group.as_deref())?;
+    let report = report(arguments)?;
+    if group.is_none() && arguments.html.is_none() {
+        return Ok((report, None));
+    }
+    let mut history = History::open(&arguments.history, &arguments.options()).map_err(|error| error.to_string())?;
+    let asked = group.as_ref().map(|group| (group, arguments.replay.assumptions(group, &report)));
+    let mut meter = Meter::of(history.meter());
+    let seen = Seen::read(&arguments.history, &mut history, &arguments.endpoints, asked, || meter.show());
+    meter.end();
+    let Seen { timeline, replayed } = seen?;
+    let replay = group.zip(replayed).map(|(group, replayed)| Replay::new(replayed, &group, &report));
+    if let Some(file) = &arguments.html {
+        let content = Content {
+            command: &command_line(),
+            input: &arguments.history.display().to_string(),
+            report: &report,
+            timeline: &timeline,
+            names: history.names(),
+            replay: replay.as_ref(),
+        };
+        write_new(file, calibrate_html::html(&content).as_bytes(), arguments.force)?;
+    }
+    Ok((report, replay))
+}
+
+/// The command line as it would have to be typed.
+fn command_line() -> String {
+    let quoted = |word: std::borrow::Cow<'_, str>| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word.into_owned(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy()));
+    std::iter::once("broker-failover".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn report(arguments: &Arguments) -> Result<Report, String> {

@@ -386,7 +386,7 @@ fn ended(report: &HookReport) -> (Style, String) {
     });
     match &report.result {
         HookResult::Ok => (GOOD, format!("ok in {} ms{counts}", report.millis)),
-        failed => (ALARM, format!("{failed:?} after {} ms: {:?}", report.millis, report.output)),
+        failed => (ALARM, format!("{failed} after {} ms: {:?}", report.millis, report.output)),
     }
 }
 

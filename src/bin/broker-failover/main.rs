@@ -1,7 +1,12 @@
 //! The command line: argument parsing and output only.
 
 mod calibrate;
+mod calibrate_html;
 mod calibrate_output;
+mod calibrate_plots;
+mod calibrate_replay;
+mod calibrate_replay_output;
+mod calibrate_times;
 mod check;
 mod control;
 mod demo;
@@ -15,6 +20,7 @@ mod run;
 mod simulate;
 mod simulate_output;
 mod simulate_plot;
+mod svg;
 mod table;
 
 use std::ffi::OsString;

@@ -240,16 +240,11 @@ fn budget(settings: &mut PlanSettings, arguments: &Arguments) -> Result<(), Stri
 fn record(plan: &Plan, file: &Path, force: bool) -> Result<(), String> {
     let Some(ladder) = plan.ladder() else { return Ok(()) };
     let text = DecisionRecord(ladder).to_string();
-    replace(file, text.as_bytes(), force).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            format!("{}: exists, and nothing was written; --force overwrites it", file.display())
-        }
-        _ => format!("{}: cannot be written: {error}", file.display()),
-    })
+    write_new(file, text.as_bytes(), force)
 }
 
 /// Writes a file beside its place, then puts it there in one step: a reader sees all of it or what was there before.
-pub(crate) fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
+fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
     let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = folder.join(format!(".{}.{}.new", name.to_string_lossy(), std::process::id()));
@@ -264,6 +259,22 @@ pub(crate) fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Resul
     // After a rename it is gone already.
     let _ = fs::remove_file(&beside);
     put.and_then(|()| File::open(folder)?.sync_all())
+}
+
+/// Writes a file whole or not at all; one that exists only if it is to be overwritten.
+///
+/// # Errors
+/// Why nothing was written, in words.
+pub(crate) fn write_new(file: &Path, content: &[u8], overwrite: bool) -> Result<(), String> {
+    replace(file, content, overwrite).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(file),
+        _ => format!("{}: cannot be written: {error}", file.display()),
+    })
+}
+
+/// What is said of a file that exists and is not to be overwritten.
+pub(crate) fn exists(file: &Path) -> String {
+    format!("{}: exists, and nothing was written; --force overwrites it", file.display())
 }
 
 pub(crate) fn refuse(message: &str) -> ExitCode {

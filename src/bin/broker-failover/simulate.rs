@@ -9,7 +9,7 @@ use broker_failover::planning::{Rate, Share};
 use broker_failover::sim::{Rule, Simulation, SimulationSettings};
 use broker_failover::supervisor::config::duration;
 
-use crate::plan::{refuse, replace};
+use crate::plan::{refuse, write_new};
 use crate::{simulate_output, simulate_plot};
 
 /// Probes from which on a run takes long enough to say how far it is.
@@ -101,14 +101,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     if let Some(file) = &arguments.svg {
         let plot = simulate_plot::svg(simulation.settings(), &tables);
-        if let Err(error) = replace(file, plot.as_bytes(), arguments.force) {
-            let name = file.display();
-            return refuse(&match error.kind() {
-                io::ErrorKind::AlreadyExists => {
-                    format!("{name}: exists, and nothing was written; --force overwrites it")
-                }
-                _ => format!("{name}: cannot be written: {error}"),
-            });
+        if let Err(message) = write_new(file, plot.as_bytes(), arguments.force) {
+            return refuse(&message);
         }
     }
     let mut out = anstream::stdout().lock();

@@ -6,6 +6,7 @@ use broker_failover::planning::Seconds;
 use broker_failover::sim::{Row, SimulationSettings, Table};
 
 use crate::simulate_output::sample;
+use crate::svg::{Scale, points, significant};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 744.0;
@@ -27,44 +28,14 @@ fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-/// A logarithmic scale from `from` to `to`.
-#[derive(Clone, Copy)]
-struct Scale {
-    low: f64,
-    high: f64,
-    from: f64,
-    to: f64,
-}
-
-impl Scale {
-    fn at(self, value: f64) -> f64 {
-        let part = (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10());
-        self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
-    }
-
-    /// Powers of ten.
-    fn whole(values: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Self {
-        let (mut low, mut high) = (f64::MAX, f64::MIN_POSITIVE);
-        values.filter(|value| *value > 0.0).for_each(|value| (low, high) = (low.min(value), high.max(value)));
-        let (low, high) = if low > high { (0.1, 1.0) } else { (low, high) };
-        let (bottom, top) = (low.log10().floor(), high.log10().ceil());
-        Self { low: 10_f64.powf(bottom), high: 10_f64.powf(top.max(bottom + 1.0)), from, to }
-    }
-
-    fn ticks(self) -> Vec<f64> {
-        let (from, to) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
-        (from..=to).map(|power| 10_f64.powi(power)).collect()
-    }
-}
-
 pub(crate) fn svg(settings: &SimulationSettings, tables: &[Table]) -> String {
     let rows = || tables.iter().flat_map(|table| &table.rows);
     let most = rows().map(|row| row.failures as f64).fold(2.0, f64::max);
     let least = rows().map(|row| row.failures as f64).fold(most, f64::min);
-    let across = Scale { low: least * 0.85, high: (most * 1.18).max(least * 2.0), from: LEFT, to: RIGHT };
-    let daily = Scale::whole(rows().map(Row::false_failovers_per_day), (CALM.1, CALM.0));
+    let across = Scale::logarithmic((least * 0.85, (most * 1.18).max(least * 2.0)), (LEFT, RIGHT));
+    let daily = Scale::powers(rows().map(Row::false_failovers_per_day), (CALM.1, CALM.0));
     let times = rows().flat_map(|row| [detection(row, 50), detection(row, 95)]).flatten();
-    let seconds = Scale::whole(times, (OUTAGE.1, OUTAGE.0));
+    let seconds = Scale::powers(times, (OUTAGE.1, OUTAGE.0));
 
     // Room for more lines of the legend than one.
     let more = LINE * (tables.len().saturating_sub(1) / A_LINE) as f64;
@@ -140,11 +111,11 @@ fn curve(out: &mut String, rows: &[&Row], (index, numbers): (usize, bool), acros
         let seen = row.false_failovers_per_day();
         (across.at(row.failures as f64), if seen > 0.0 { daily.at(seen) } else { NONE })
     };
-    let path: Vec<_> = rows.iter().map(|row| place(row)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let path = points(rows.iter().map(|row| place(row)));
     let _ = writeln!(
         out,
         r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{}"/>"#,
-        path.join(" "),
+        path,
         if index == 0 { "none" } else { "7 4" }
     );
     // Labels of the first curve below it, of the others above: where two curves are near, they do not meet.
@@ -201,8 +172,8 @@ fn mark(out: &mut String, index: usize, colour: &str, x: f64, y: f64) {
 fn whiskers(out: &mut String, rows: &[&Row], across: Scale, seconds: Scale) {
     const COLOUR: &str = "#1b1f24";
     let median = |row: &Row| detection(row, 50).map(|time| (across.at(row.failures as f64), seconds.at(time)));
-    let path: Vec<_> = rows.iter().filter_map(|row| median(row)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let _ = writeln!(out, r#"<polyline points="{}" fill="none" stroke="{COLOUR}" stroke-width="2"/>"#, path.join(" "));
+    let path = points(rows.iter().filter_map(|row| median(row)));
+    let _ = writeln!(out, r#"<polyline points="{path}" fill="none" stroke="{COLOUR}" stroke-width="2"/>"#);
     let mut sides = Sides::new(true);
     for row in rows {
         let x = across.at(row.failures as f64);
@@ -255,12 +226,4 @@ fn triggers(out: &mut String, tables: &[Table], across: Scale) {
         out,
         r#"<text x="{middle}" y="{y}" class="tick" text-anchor="middle">trigger, placed by the failed probes that it takes (logarithmic)</text>"#
     );
-}
-
-fn significant(value: f64) -> String {
-    match value {
-        _ if value >= 99.5 => format!("{value:.0}"),
-        _ if value >= 9.95 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }

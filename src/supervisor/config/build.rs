@@ -15,14 +15,14 @@ use crate::engine::{
 };
 
 use super::super::clock::BootClock;
-use super::super::probes::{ProberError, Resolver, prober};
+use super::super::probes::{ProberError, Resolver, holder, prober};
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
     HookAction, Hooks, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig,
-    WebSocketConfig, keys, lint,
+    WebSocketConfig, fix, keys, lint,
 };
 
 /// What checking a file came to.
@@ -32,8 +32,6 @@ pub struct Checked {
     pub config: Option<Config>,
     /// Every error and warning, in the order of the file.
     pub findings: Vec<Finding>,
-    /// Every value with its origin.
-    pub effective: Vec<Effective>,
     /// The control socket, as long as `[supervisor]` is sound: a supervisor can be reached although the rest of its file
     /// is not, while it is being edited.
     pub socket: Option<PathBuf>,
@@ -67,9 +65,23 @@ pub fn socket(file: &Path) -> std::io::Result<PathBuf> {
 /// Checks a configuration; its relative paths are relative to `folder`.
 #[must_use]
 pub fn parse(text: &str, folder: &Path) -> Checked {
+    read_all(text, folder).0
+}
+
+/// Every value that is in force, with its origin. Where the file is refused, those that are readable.
+#[must_use]
+pub fn effective(text: &str, folder: &Path) -> Vec<Effective> {
+    let (checked, file) = read_all(text, folder);
+    let mut list = effective::of(&file, text);
+    if let Some(config) = &checked.config {
+        effective::add_derived(&mut list, &config.groups);
+    }
+    list
+}
+
+fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
     let mut findings = Findings::new(text);
     let file = read::file(text, &keys::FILE, &mut findings);
-    let mut effective = effective::of(&file, text);
     let mut builder = Builder { folder, findings, lookups: BootClock::default() };
     let supervisor = builder.supervisor(&file);
     let groups = builder.groups(&file);
@@ -80,13 +92,14 @@ pub fn parse(text: &str, folder: &Path) -> Checked {
     }
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let sound = builder.findings.errors() == 0;
-    if sound {
-        effective::add_derived(&mut effective, &groups);
-    }
     let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, budgets, hash });
-    Checked { config, findings: builder.findings.sorted(), effective, socket }
+    (Checked { config, findings: builder.findings.sorted(), socket }, file)
 }
+
+/// Schemes of what a connection, or a handshake, says something about.
+pub(super) const OVER_TCP: &[&str] = &["tcp", "tls", "http", "https", "fix", "fixs", "ws", "wss"];
+pub(super) const OVER_TLS: &[&str] = &["tls", "https", "tcp", "fix", "fixs", "wss"];
 
 /// How long names may be looked up in all: a start must not wait for a resolver that is down.
 pub(super) const LOOKUPS: Duration = Duration::from_secs(2);
@@ -142,6 +155,7 @@ impl Builder<'_> {
             self.one_line(table, "name");
             groups.extend(self.group(table, name));
         }
+        fix::apart(self, tables, &groups);
         super::feed::each_has_its_own(self, file, &groups);
         groups
     }
@@ -165,10 +179,11 @@ impl Builder<'_> {
         };
         let probing_table = table.table("probing")?;
         let probing = self.probing(probing_table);
-        let mut endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
+        let endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
+        let mut endpoints = self.spaced(table, &probing, endpoints);
         self.settle_reports(table, &policy, &probing, &mut endpoints);
         self.register(table, &policy, &endpoints);
         let alarm = probing_table.duration("no_evidence_alarm").unwrap_or(policy.settings().max_health_age);
@@ -321,10 +336,11 @@ impl Builder<'_> {
                 primary,
                 priority: if explicit { table.u32("priority") } else { default },
                 trigger,
-                url,
+                url: url.clone(),
             },
             explicit_priority: explicit,
             probes,
+            watch: self.watch(table, &url),
             require: if table.text("require")? == "any" { Require::Any } else { Require::All },
             shared_fate: table.texts("shared_fate"),
             cancel_on_disconnect: match table.text("cancel_on_disconnect")? {
@@ -354,6 +370,9 @@ impl Builder<'_> {
                 }
             }
         }
+        if let Err(error) = holder(endpoint, &resolver) {
+            self.error(table, "watch", error.to_string(), "a session that can be opened");
+        }
     }
 
     /// What hooks, the log, metrics and people are told holds no control characters: NUL cannot even be told.
@@ -367,28 +386,22 @@ impl Builder<'_> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
-            self.findings.error(
-                &table.span,
-                &table.path,
-                found,
-                "exactly one of tcp, tls, http, websocket, exec, report",
-            );
+            let expected = "exactly one of tcp, tls, http, websocket, exec, fix, report";
+            self.findings.error(&table.span, &table.path, found, expected);
             return None;
         };
         let inner = table.table(kind)?;
         let schemes: &[&str] = match kind {
             "http" => &["http", "https"],
             "websocket" => &["ws", "wss"],
-            "tls" => &["tls", "https", "tcp", "fix", "wss"],
-            "tcp" => &["tcp", "tls", "http", "https", "fix", "ws", "wss"],
+            "tls" => OVER_TLS,
+            "tcp" => OVER_TCP,
+            "fix" => &["fix", "fixs"],
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
         let exit = |key| inner.integer(key).and_then(|status| u8::try_from(status).ok());
-        let tls = TlsConfig {
-            ca_file: self.existing_file(inner, "ca_file"),
-            server_name: inner.text("server_name").map(str::to_owned),
-        };
+        let tls = self.tls(inner);
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
             "tls" => ProbeKind::Tls(tls),
@@ -402,6 +415,7 @@ impl Builder<'_> {
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
+            "fix" => ProbeKind::Fix(Box::new(self.fix(inner, tls)?)),
             "report" => ProbeKind::Report(self.report(inner)?),
             "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
@@ -416,6 +430,13 @@ impl Builder<'_> {
         };
         let terms = self.terms(endpoint, inner, &kind, url);
         Some(ProbeConfig { kind, slow_after, terms })
+    }
+
+    pub(super) fn tls(&mut self, table: &Table) -> TlsConfig {
+        TlsConfig {
+            ca_file: self.existing_file(table, "ca_file"),
+            server_name: table.text("server_name").map(str::to_owned),
+        }
     }
 
     fn websocket(&mut self, table: &Table, tls: TlsConfig) -> Option<WebSocketConfig> {
@@ -455,7 +476,7 @@ impl Builder<'_> {
     }
 
     /// The url must say where to connect, in a scheme that the probe speaks.
-    fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
+    pub(super) fn check_url(&mut self, endpoint: &Table, url: &str, schemes: &[&str]) {
         if schemes.is_empty() {
             return;
         }
@@ -561,7 +582,7 @@ impl Builder<'_> {
         Some(command)
     }
 
-    fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
+    pub(super) fn existing_file(&mut self, table: &Table, key: &str) -> Option<PathBuf> {
         let path = self.path(table.text(key)?);
         if !path.is_file() {
             self.error(table, key, format!("{} is not a file", path.display()), "a file that exists");

@@ -150,6 +150,7 @@ impl ProbeKind {
         match self {
             // A session that is up knows us; what it says of orders deepens that, report by report.
             Self::Report(_) => (Depth::Authenticated, Depth::OrderPath, ""),
+            Self::Fix(_) => (Depth::Authenticated, Depth::Authenticated, "it sends no order"),
             Self::Tcp | Self::Tls(_) => (Depth::Reachable, Depth::Reachable, "it asks nobody who we are"),
             Self::Http(HttpConfig { headers, .. }) if headers.is_empty() && !has_user => {
                 (Depth::Reachable, Depth::Reachable, "it carries no credential: neither headers nor a user in the url")
@@ -166,6 +167,7 @@ impl ProbeKind {
     /// Whose session it opens, if nothing is stated.
     fn default_identity(&self) -> Identity {
         match self {
+            Self::Fix(_) => Identity::Own,
             // Whoever shows a key there, or logs on by its first message, opens a session.
             Self::WebSocket(config) if !config.headers.is_empty() || config.subscribe.is_some() => Identity::Own,
             Self::Tcp | Self::Tls(_) | Self::Http(_) | Self::WebSocket(_) | Self::Exec(_) | Self::Report(_) => {
@@ -185,7 +187,12 @@ impl Builder<'_> {
             self.error(table, "proves", format!("{stated}, and {lacks}"), format!("{deepest} at most"));
         }
         let identity = table.text("identity").map_or_else(|| kind.default_identity(), Identity::of);
-        let credential = table.text("credential").unwrap_or(identity.name()).trim().to_owned();
+        // A FIX session is a login of its own.
+        let login = match kind {
+            ProbeKind::Fix(config) => config.session(),
+            _ => identity.name().to_owned(),
+        };
+        let credential = table.text("credential").map_or(login, |credential| credential.trim().to_owned());
         if credential.is_empty() {
             self.error(table, "credential", "blank", "a name");
         }

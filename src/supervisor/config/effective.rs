@@ -52,6 +52,7 @@ fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
             Value::Duration(duration) => format!("{duration:?}"),
             Value::Share(share) => share.to_string(),
             Value::Texts(texts) => format!("{texts:?}"),
+            Value::Integers(integers) => format!("{integers:?}"),
             Value::Statuses(statuses) => format!("{statuses:?}"),
             Value::TextMap(map) => {
                 let names: Vec<_> = map.iter().map(|(name, _)| format!("{name}: ...")).collect();

@@ -40,6 +40,8 @@ pub(super) enum Kind {
     /// A number from 0 to 1.
     Share,
     Texts,
+    /// Integers, none negative.
+    Integers,
     /// HTTP status codes.
     Statuses,
     Choice(&'static [&'static str]),
@@ -58,7 +60,9 @@ pub(super) const fn key(name: &'static str, kind: Kind, presence: Presence, abou
     Key { name, kind, presence, about }
 }
 
-use Kind::{Choice, Duration, Flag, Integer, OneOrMore, Secret, Share, Statuses, Table, Tables, Text, TextMap, Texts};
+use Kind::{
+    Choice, Duration, Flag, Integer, Integers, OneOrMore, Secret, Share, Statuses, Table, Tables, Text, TextMap, Texts,
+};
 use Presence::{Default, Optional, Required};
 
 pub(super) static FILE: Shape = Shape {
@@ -145,6 +149,13 @@ static GROUP: Shape = Shape {
             "What must have been proved of a path within max_health_age for it to be a target",
         ),
         key(
+            "follow_within",
+            Duration,
+            Default("\"2s\""),
+            "A gateway that still reports so long after a switch was carried out that it sends on the path that was left \
+             halts the group, TWO_LIVE_PATHS",
+        ),
+        key(
             "feed",
             Text,
             Optional,
@@ -162,13 +173,6 @@ static GROUP: Shape = Shape {
             Choice(&["hold", "keep"]),
             Default("\"hold\""),
             "What gateways do once the feed holds no more: nothing new, or go on with what it said last",
-        ),
-        key(
-            "follow_within",
-            Duration,
-            Default("\"2s\""),
-            "A gateway that still reports so long after a switch was carried out that it sends on the path that was left \
-             halts the group, TWO_LIVE_PATHS",
         ),
         key("policy", Table(&POLICY), Default("{}"), "When to move"),
         key(
@@ -308,7 +312,7 @@ static ENDPOINT: Shape = Shape {
     keys: &[
         key("name", Text, Required, "Unique name within the group"),
         key("region", Text, Required, "Where it is"),
-        key("url", Text, Required, "Its address: https, http, tls, tcp, fix, wss or ws"),
+        key("url", Text, Required, "Its address: https, http, tls, tcp, fix, fixs (FIX over TLS), wss or ws"),
         key("account", Text, Optional, "The account that it fronts"),
         key("primary", Flag, Default("false"), "Whether it is the preferred path; exactly one is"),
         key(
@@ -321,6 +325,7 @@ static ENDPOINT: Shape = Shape {
         key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
         key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
         key("budget", Text, Optional, "The budget of its probes that name none"),
+        key("watch", Table(&WATCH), Optional, "A session held open beside the probes, whose end fires probes at once"),
         key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),
         key(
             "cancel_on_disconnect",
@@ -344,6 +349,7 @@ static PROBE: Shape = Shape {
             "One WebSocket handshake on a fresh connection, then a ping or a subscription; TLS if the url says wss",
         ),
         key("exec", Table(&EXEC), Optional, "Run a program; exit status 0 is a success"),
+        key("fix", Table(&FIX), Optional, "Hold a FIX session of its own, and ask it for a sign of life"),
         key("report", Table(&REPORT), Optional, "What the gateway itself reports of its session and of its own orders"),
     ],
 };
@@ -434,6 +440,45 @@ static WEBSOCKET: Shape = Shape {
     ],
 };
 
+static WATCH: Shape = Shape {
+    about: "A session held open, never with the identity that trades: exactly one of tcp, tls, websocket",
+    keys: &[
+        key("tcp", Table(&HELD_TCP), Optional, "Hold a connection"),
+        key("tls", Table(&HELD_TLS), Optional, "Hold a connection with TLS"),
+        key("websocket", Table(&HELD_WEBSOCKET), Optional, "Hold a WebSocket session; TLS if the url says wss"),
+        key(
+            "confirm_spacing",
+            Duration,
+            Optional,
+            "Between two of the probes that its end fires, from 100us to interval_when_failing; default: 10ms, or \
+             interval_when_failing if that is shorter",
+        ),
+        key(
+            "ping_interval",
+            Duration,
+            Default("\"5s\""),
+            "Without traffic for so long, the far side is asked for a sign of life; from 100ms to 1h, and for tcp and tls \
+             in whole seconds, rounded up",
+        ),
+    ],
+};
+
+static HELD_TCP: Shape = Shape { about: "Held connection", keys: &[] };
+
+static HELD_TLS: Shape = Shape { about: "Held connection with TLS", keys: &[CA_FILE, SERVER_NAME] };
+
+static HELD_WEBSOCKET: Shape = Shape {
+    about: "Held WebSocket session",
+    keys: &[
+        PATH,
+        HEADERS,
+        SUBPROTOCOL,
+        key("subscribe", Secret, Optional, "Text message sent after the handshake; never logged"),
+        CA_FILE,
+        SERVER_NAME,
+    ],
+};
+
 static EXEC: Shape = Shape {
     about: "Program",
     keys: &[
@@ -454,6 +499,64 @@ static EXEC: Shape = Shape {
         IDENTITY,
         CREDENTIAL,
         BUDGET_NAME,
+        SLOW_AFTER,
+    ],
+};
+
+static FIX: Shape = Shape {
+    about: "FIX session, on an identity that does not trade; TLS if the url says fixs",
+    keys: &[
+        key("version", Choice(&["FIX.4.2", "FIX.4.4", "FIXT.1.1"]), Required, "BeginString (8)"),
+        key("sender_comp_id", Text, Required, "SenderCompID (49): never the one that trades"),
+        key("sender_sub_id", Text, Optional, "SenderSubID (50)"),
+        key("target_comp_id", Text, Required, "TargetCompID (56)"),
+        key("target_sub_id", Text, Optional, "TargetSubID (57)"),
+        key("username", Text, Optional, "Username (553)"),
+        key("password", Secret, Optional, "Password (554); better in password_file or password_env"),
+        key("password_file", Text, Optional, "File whose first line is the password, read for each Logon"),
+        key("password_env", Text, Optional, "Variable of the environment that holds the password"),
+        key("heart_beat_interval", Duration, Default("\"30s\""), "HeartBtInt (108): whole seconds, 1 s to 1 h"),
+        key(
+            "reset_on_logon",
+            Choice(&["always", "never"]),
+            Required,
+            "always: each Logon begins at 1 (ResetSeqNumFlag = Y); never: the numbers of sequence_file go on",
+        ),
+        key(
+            "default_appl_ver_id",
+            Text,
+            Optional,
+            "DefaultApplVerID (1137), such as \"9\"; for FIXT.1.1 only, and needed there",
+        ),
+        key(
+            "logon_fields",
+            TextMap,
+            Default("{}"),
+            "Further fields of the Logon, by tag; their values are never logged",
+        ),
+        key("sequence_file", Text, Required, "File that keeps the session's numbers; one for each session"),
+        key(
+            "relogon_wait",
+            Duration,
+            Default("\"5s\""),
+            "The first wait after a Logon that was refused, or the third in a row that failed otherwise; it doubles",
+        ),
+        key("relogon_wait_max", Duration, Default("\"1m\""), "The longest of these waits"),
+        key(
+            "account_tag",
+            Integer { least: 1, most: U32 },
+            Optional,
+            "Tag of the field in the Logon's answer that names the account",
+        ),
+        key(
+            "competing_session_text",
+            Texts,
+            Default("[]"),
+            "Parts of a Logout's text that say that another session holds our identity: no evidence about the path",
+        ),
+        key("competing_session_status", Integers, Default("[]"), "SessionStatus (1409) values that say the same"),
+        CA_FILE,
+        SERVER_NAME,
         SLOW_AFTER,
     ],
 };

@@ -10,7 +10,9 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, feed, recovery, reports};
+use super::{
+    EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, feed, fix, recovery, reports, watch,
+};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
@@ -19,8 +21,10 @@ pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &Gro
     depth::check(builder, table, group);
     policy(builder, table, group);
     endpoints(builder, table, group);
+    fix::lint(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
+    watch::lint(builder, table, group);
     feed::lint(builder, table, group);
     recovery::lint(builder, table, group);
 }
@@ -116,6 +120,7 @@ fn ca_file(endpoint: &EndpointConfig) -> Option<&Path> {
         ProbeKind::Tls(tls)
         | ProbeKind::Http(HttpConfig { tls, .. })
         | ProbeKind::WebSocket(WebSocketConfig { tls, .. }) => tls.ca_file.as_deref(),
+        ProbeKind::Fix(config) => config.tls.ca_file.as_deref(),
         ProbeKind::Tcp | ProbeKind::Exec(_) | ProbeKind::Report(_) => None,
     })
 }

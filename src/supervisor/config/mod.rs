@@ -6,6 +6,7 @@ mod depth;
 mod effective;
 mod feed;
 mod findings;
+mod fix;
 mod keys;
 mod lint;
 mod plan;
@@ -13,17 +14,20 @@ mod read;
 mod recovery;
 mod reports;
 mod schema;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::{Endpoint, Policy, Silence};
+use super::probes::{Password, Secret};
+use super::scheduler::{Confirming, MOST_CONFIRMS};
+use crate::engine::{Endpoint, Policy, Silence, TriggerRule};
 pub use crate::planning::Detection;
 
 pub use budget::BudgetConfig;
 pub(crate) use build::redacted;
-pub use build::{Checked, load, parse, socket};
+pub use build::{Checked, effective, load, parse, socket};
 pub use depth::{Depth, Exclusivity, Identity, Terms};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
@@ -132,12 +136,28 @@ pub struct EndpointConfig {
     pub probes: Vec<ProbeConfig>,
     /// Whether all of them must succeed (the default) or any one.
     pub require: Require,
+    /// `watch`: a session that is held open beside the probes. Default none.
+    pub watch: Option<WatchConfig>,
     /// Keys of what it shares with others (quota, address, uplink): flow is not moved between endpoints that share a key
     /// for a fault of that key.
     pub shared_fate: Vec<String>,
     /// What the broker does to resting orders when this path disconnects, in the operator's words; told to the reconcile
     /// hook. Default `unknown`.
     pub cancel_on_disconnect: CancelOnDisconnect,
+}
+
+impl EndpointConfig {
+    /// How the end of its held session is confirmed: with as many failures as its trigger counts. A window of nothing
+    /// but failures cannot be shortened by asking; one failure sets the failing pace.
+    #[must_use]
+    pub fn confirming(&self, group: &GroupConfig) -> Confirming {
+        let spacing = self.watch.as_ref().map_or(Duration::ZERO, |watch| watch.confirm_spacing);
+        let failures = match self.endpoint.trigger.unwrap_or(group.policy.trigger()).rule() {
+            TriggerRule::Consecutive(failures) | TriggerRule::Failures { failures, .. } => failures.min(MOST_CONFIRMS),
+            TriggerRule::Window(_) => 1,
+        };
+        Confirming { spacing, failures }
+    }
 }
 
 /// How several probes of one endpoint add up.
@@ -186,6 +206,8 @@ pub enum ProbeKind {
     WebSocket(WebSocketConfig),
     /// `{ exec = { .. } }`: a program; exit status 0 is a success. Its process group is killed at the deadline.
     Exec(ExecConfig),
+    /// `{ fix = { .. } }`: a FIX session of the probe's own, which is held; TLS if the url says fixs.
+    Fix(Box<FixConfig>),
     /// `{ report = { .. } }`: what the gateway itself reports of its session and of its own orders.
     Report(ReportConfig),
 }
@@ -239,6 +261,28 @@ pub struct WebSocketConfig {
     pub tls: TlsConfig,
 }
 
+/// `watch`: a session that is held open, whose end fires probes at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchConfig {
+    /// What is held open.
+    pub session: SessionKind,
+    /// Between two of the probes that its end fires. Default 10 ms, or `interval_when_failing` if that is shorter.
+    pub confirm_spacing: Duration,
+    /// Without traffic for so long, the far side is asked for a sign of life. Default 5 s.
+    pub ping_interval: Duration,
+}
+
+/// What is held open. It must not be opened with the identity that trades.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionKind {
+    /// A connection.
+    Tcp,
+    /// A connection and a TLS handshake.
+    Tls(TlsConfig),
+    /// A WebSocket session; `expect_message` is of no use to it.
+    WebSocket(WebSocketConfig),
+}
+
 /// A program to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecConfig {
@@ -248,6 +292,82 @@ pub struct ExecConfig {
     pub competing_session_exit: Option<u8>,
     /// This says that our credential was not accepted.
     pub logon_refused_exit: Option<u8>,
+}
+
+/// A FIX session, on an identity that does not trade.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FixConfig {
+    /// BeginString.
+    pub version: FixVersion,
+    /// SenderCompID (49): who we are.
+    pub sender_comp_id: String,
+    /// SenderSubID (50).
+    pub sender_sub_id: Option<String>,
+    /// TargetCompID (56): who the far side is.
+    pub target_comp_id: String,
+    /// TargetSubID (57).
+    pub target_sub_id: Option<String>,
+    /// Username (553).
+    pub username: Option<String>,
+    /// Password (554), secret.
+    pub password: Option<Password>,
+    /// HeartBtInt (108), whole seconds. Default 30 s.
+    pub heart_beat_interval: Duration,
+    /// Whether each Logon begins at 1 with ResetSeqNumFlag (141) = Y, or goes on with the sequence file's numbers.
+    pub reset_on_logon: bool,
+    /// DefaultApplVerID (1137); FIXT.1.1 has it, and no other version.
+    pub default_appl_ver_id: Option<String>,
+    /// Further fields of the Logon, by tag; values are secret.
+    pub logon_fields: Vec<(u32, Secret)>,
+    /// Where the numbers are kept. One file for each session.
+    pub sequence_file: PathBuf,
+    /// The first wait after a Logon that was refused, or after the third in a row that a fault of the path made fail; it
+    /// doubles. Default 5 s.
+    pub relogon_wait: Duration,
+    /// The longest of these waits. Default 1 min.
+    pub relogon_wait_max: Duration,
+    /// Which field of the Logon's answer names the account.
+    pub account_tag: Option<u32>,
+    /// Parts of a Logout's or Reject's text, in any case, that say that another session holds our identity.
+    pub competing_session_text: Vec<String>,
+    /// SessionStatus (1409) values that say so.
+    pub competing_session_status: Vec<u64>,
+    /// TLS, for fixs.
+    pub tls: TlsConfig,
+}
+
+impl FixConfig {
+    /// The session's name, such as `FIX.4.4 PROBE/DESK -> BROKER`.
+    #[must_use]
+    pub fn session(&self) -> String {
+        let sub = |sub: &Option<String>| sub.as_ref().map_or_else(String::new, |sub| format!("/{sub}"));
+        let (sender, target) = (sub(&self.sender_sub_id), sub(&self.target_sub_id));
+        let begin = self.version.begin_string();
+        format!("{begin} {}{sender} -> {}{target}", self.sender_comp_id, self.target_comp_id)
+    }
+}
+
+/// A version of the session protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixVersion {
+    /// FIX.4.2
+    Fix42,
+    /// FIX.4.4
+    Fix44,
+    /// FIXT.1.1, the session layer of FIX 5.0 and later.
+    Fixt11,
+}
+
+impl FixVersion {
+    /// What BeginString (8) says.
+    #[must_use]
+    pub const fn begin_string(self) -> &'static str {
+        match self {
+            Self::Fix42 => "FIX.4.2",
+            Self::Fix44 => "FIX.4.4",
+            Self::Fixt11 => "FIXT.1.1",
+        }
+    }
 }
 
 /// What a gateway's reports mean.

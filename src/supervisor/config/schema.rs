@@ -52,6 +52,7 @@ fn kind(kind: Kind) -> Value {
         }
         Kind::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Integers => json!({ "type": "array", "items": { "type": "integer", "minimum": 0 } }),
         Kind::Statuses => json!({ "type": "array", "items": { "type": "integer", "minimum": 100, "maximum": 599 } }),
         Kind::Choice(choices) => json!({ "enum": choices }),
         Kind::Table(shape) => table(shape),

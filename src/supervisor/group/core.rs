@@ -2,6 +2,7 @@
 
 mod commands;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ use super::bars::Measured;
 use super::certificates::Seen;
 use super::hooks::Lane;
 use super::live::{Live, Sending};
+use super::sessions::{SessionNews, SessionState};
 use super::shadow::Shadow;
 
 /// Failed switches in a row after which the group halts instead of trying once more.
@@ -39,6 +41,13 @@ pub enum Event {
     Stall {
         /// In words.
         text: String,
+    },
+    /// Something about the session that is held open to an endpoint: no evidence.
+    Session {
+        /// The endpoint.
+        endpoint: String,
+        /// What.
+        news: SessionNews,
     },
     /// A hook ended.
     HookEnded {
@@ -308,6 +317,8 @@ pub struct Core {
     pub(super) live: Live,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
+    /// Sessions that are held open, by endpoint.
+    pub(super) sessions: BTreeMap<String, SessionState>,
     pub(super) last_reason: Reason,
     held_since: Option<Timestamp>,
     /// For how long it had been held before this loop began.
@@ -342,6 +353,7 @@ impl Core {
             measured: Measured::default(),
             live: Live::default(),
             certificates: Vec::new(),
+            sessions: BTreeMap::new(),
             last_reason: Reason::ActiveUnknown,
             held_since: None,
             held_before: Duration::ZERO,
@@ -423,6 +435,7 @@ impl Core {
         match event {
             Event::Slot(observed) => self.observe(now, observed, &mut effects),
             Event::Stall { text } => self.forget(now, text, &mut effects),
+            Event::Session { endpoint, news } => self.hear_of_session(endpoint, news, &mut effects),
             Event::HookEnded { ticket, report } => self.hook_ended(now, ticket, report, &mut effects),
             Event::Command { command, caller } => self.command(now, command, caller, &mut effects),
             Event::Sending(sending) => {

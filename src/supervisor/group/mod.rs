@@ -14,6 +14,7 @@ mod persist;
 #[cfg(test)]
 mod properties;
 mod reload;
+mod sessions;
 mod shadow;
 mod stages;
 mod status;
@@ -28,6 +29,7 @@ pub use outlets::{Change, Changes, GroupFeed, Recent};
 pub use persist::{DriverState, first_start};
 pub(super) use persist::{adapted, plain};
 pub use reload::Reloaded;
+pub use sessions::SessionNews;
 pub use shadow::{ShadowCounts, ShadowStatus};
 pub use stages::Reached;
 pub use status::{DepthAges, EndpointStatus, GroupStatus, SwitchStatus};

@@ -113,6 +113,10 @@ pub struct EndpointStatus {
     pub depth_ages: DepthAges,
     /// Why the last result was a failure.
     pub last_probe_error: Option<String>,
+    /// The session that is held open to it: `opening`, `open`, `lost`, `refused`, `died`; null without `watch`.
+    pub session: Option<&'static str>,
+    /// How often such a session ended since this supervisor started; null without `watch`.
+    pub sessions_lost: Option<u64>,
     /// Why flow could not go there now; null if it could, or is there.
     pub unusable: Option<&'static str>,
 }
@@ -260,6 +264,7 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
             crate::engine::EndpointState::Healthy if !bars.is_empty() => bars.iter().next().map(barred),
             crate::engine::EndpointState::Healthy => None,
         };
+        let session = core.session(&endpoint.name);
         Some(EndpointStatus {
             name: endpoint.name.clone(),
             url: redacted(&endpoint.url),
@@ -279,6 +284,8 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
                 order_path: depth_age(Depth::OrderPath),
             },
             last_probe_error: health.last_probe_error().map(str::to_owned),
+            session: session.as_ref().map(|session| session.now),
+            sessions_lost: session.map(|session| session.lost),
             unusable,
         })
     };

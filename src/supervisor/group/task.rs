@@ -486,9 +486,9 @@ impl<L: Ledger> Task<L> {
                 let name = stage.name();
                 match (stage, result) {
                     (Stage::Flow, _) | (_, hooks::HookResult::Ok) => {
-                        info!(group, ticket, stage = name, epoch, ?result, millis, "hook ended");
+                        info!(group, ticket, stage = name, epoch, %result, millis, "hook ended");
                     }
-                    _ => error!(group, ticket, stage = name, epoch, ?result, millis, output, "hook failed"),
+                    _ => error!(group, ticket, stage = name, epoch, %result, millis, output, "hook failed"),
                 }
             }
             Entry::Stage(record) => {

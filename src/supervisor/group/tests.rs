@@ -28,6 +28,7 @@ fn endpoint(endpoint: Endpoint) -> EndpointConfig {
         explicit_priority: true,
         probes: vec![ProbeConfig { kind: ProbeKind::Tcp, slow_after: None, terms: Terms::default() }],
         require: Require::All,
+        watch: None,
         shared_fate: Vec::new(),
         cancel_on_disconnect: CancelOnDisconnect::Session,
     }

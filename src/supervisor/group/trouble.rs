@@ -33,12 +33,7 @@ fn in_words(report: &HookReport) -> String {
         HookResult::Ok => report
             .counts
             .map_or_else(|| "no counts".to_owned(), |counts| format!("{} orders of unknown fate", counts.unknown)),
-        HookResult::Exit(status) if *status < 0 => format!("killed by signal {}", status.unsigned_abs()),
-        HookResult::Exit(status) => format!("exit status {status}"),
-        HookResult::Status(status) => format!("HTTP status {status}"),
-        HookResult::Timeout => "no end by its deadline".to_owned(),
-        HookResult::Unreachable(why) | HookResult::BadAnswer(why) => why.clone(),
-        HookResult::Abandoned => "abandoned".to_owned(),
+        failed => failed.to_string(),
     };
     let last = report.output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let last: String = last.trim().chars().take(TOLD).collect();

@@ -106,6 +106,20 @@ pub enum HookResult {
     Abandoned,
 }
 
+impl std::fmt::Display for HookResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ok => f.write_str("ok"),
+            Self::Exit(status) if *status < 0 => write!(f, "killed by signal {}", status.unsigned_abs()),
+            Self::Exit(status) => write!(f, "exit status {status}"),
+            Self::Status(status) => write!(f, "HTTP status {status}"),
+            Self::Timeout => f.write_str("no end by its deadline"),
+            Self::Unreachable(why) | Self::BadAnswer(why) => f.write_str(why),
+            Self::Abandoned => f.write_str("abandoned"),
+        }
+    }
+}
+
 /// What a reconcile hook answers on its last line of output, or in its HTTP answer:
 /// `{"resting":3,"filled":1,"unknown":0}`. Unknown above zero keeps the hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

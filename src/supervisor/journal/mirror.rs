@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::record::{
-    AgedHold, AgedProof, Answer, Body, Checkpoint, ConfigRecord, FenceProof, HealthRecord, HookStartRecord, OpenHook,
-    OpenSwitch, Record, Seconds, SegmentRecord, Seq, StageRecord, TriggerRecord, flow_text,
+    AgedHold, AgedProof, Answer, Body, Checkpoint, ConfigRecord, FenceProof, Flow, HealthRecord, HookStartRecord,
+    OpenHook, OpenSwitch, Record, Seconds, SegmentRecord, Seq, StageRecord, TriggerRecord,
 };
 use crate::engine::{
     EndpointId, EndpointState, Engine, Evidence, FailoverOutcome, Health, HoldReason, Input, OrderFlow, Output, Policy,
@@ -416,7 +416,7 @@ impl Group {
         let State::Live(engine) = &mut self.state else {
             return Err("an input of a group that waits for a \"snapshot\"".to_owned());
         };
-        let before = flow_text(engine);
+        let before = Flow::of(engine);
         let result = match verb {
             Verb::Input(input) => engine.apply(at, input.clone()),
             Verb::Restart(kind) => {

@@ -312,6 +312,7 @@ fn writer(
         buffer: Vec::new(),
         // What a killed process wrote may not be on disk yet, and is decided by from now on.
         unsynced: Some(clock.now()),
+        last_sync: Duration::ZERO,
         failed: None,
     };
     if is_new {

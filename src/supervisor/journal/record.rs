@@ -556,13 +556,12 @@ impl Answer {
     }
 
     /// Everything: `engine` has taken the input, `before` is order flow as it was.
-    pub(super) fn full(result: &Result<Output, InputError>, engine: &Engine, before: &str) -> Self {
+    pub(super) fn full(result: &Result<Output, InputError>, engine: &Engine, before: &Flow) -> Self {
         let mut answer = Self::of(result);
         if let Ok(Output::Decision(decision)) = result {
             answer.complete(decision, engine);
         }
-        let after = flow_text(engine);
-        answer.flow = (after != before).then_some(after);
+        answer.flow = (Flow::of(engine) != *before).then(|| flow_text(engine));
         answer
     }
 
@@ -598,6 +597,19 @@ impl fmt::Display for Answer {
         self.fence.iter().try_for_each(|of| write!(f, " {} #{} for {}", of.endpoint, of.epoch, of.target))?;
         self.notes.iter().try_for_each(|note| write!(f, " [{note}]"))?;
         self.flow.iter().try_for_each(|flow| write!(f, ", {flow}"))
+    }
+}
+
+/// What [`flow_text`] says, to be compared: nearly no input changes it, and its words need not be made for each.
+#[derive(PartialEq)]
+pub(super) struct Flow {
+    flow: OrderFlow,
+    halt: Option<String>,
+}
+
+impl Flow {
+    pub(super) fn of(engine: &Engine) -> Self {
+        Self { flow: engine.order_flow(), halt: engine.halt_order().map(|order| order.code().to_owned()) }
     }
 }
 
@@ -680,7 +692,7 @@ impl Body {
             Self::Snapshot(body) => serde_json::to_writer(out, body),
             Self::Input { verb, answer } => {
                 out.extend_from_slice(b"{\"line\":");
-                out.extend_from_slice(Step::new(at.as_nanos(), verb.clone()).to_line().as_bytes());
+                out.extend_from_slice(verb.to_line(at.as_nanos()).as_bytes());
                 out.extend_from_slice(b",\"answer\":");
                 serde_json::to_writer(&mut *out, answer)?;
                 out.push(b'}');
@@ -819,7 +831,7 @@ pub(super) fn write_line(
     let start = out.len();
     let push = |out: &mut Vec<u8>, text: &str| out.extend_from_slice(text.as_bytes());
     push(out, "{\"seq\":");
-    push(out, &place.seq.to_string());
+    serde_json::to_writer(&mut *out, &place.seq)?;
     push(out, ",\"at\":");
     push(out, &scenario::seconds(at.as_nanos()));
     push(out, ",\"boot\":");

@@ -94,6 +94,8 @@ pub(super) struct Writer {
     pub(super) buffer: Vec<u8>,
     /// When the oldest line was written that is not on disk yet.
     pub(super) unsynced: Option<Timestamp>,
+    /// How long the last sync took.
+    pub(super) last_sync: Duration,
     /// Storage failed: it is not touched again.
     pub(super) failed: Option<JournalFailed>,
 }
@@ -201,9 +203,11 @@ impl Writer {
     pub(super) fn sync(&mut self) -> Result<(), JournalFailed> {
         self.write()?;
         if self.unsynced.is_some() {
+            let begun = self.clock.now();
             if let Err(error) = self.file.sync() {
                 return Err(self.fail("sync", self.current(), &error));
             }
+            self.last_sync = Duration::from_nanos(self.clock.now().nanos_since(begun));
             self.unsynced = None;
         }
         Ok(())
@@ -426,10 +430,13 @@ impl JournalHandle {
             return Err(why.clone());
         }
         queue.items.push(Item { entry, wall, done: Some(done) });
-        queue.durable = true;
+        let first = !mem::replace(&mut queue.durable, true);
         queue.asleep = false;
         drop(queue);
-        self.shared.work.notify_one();
+        // Of those that come before it looks, the first wakes the writer.
+        if first {
+            self.shared.work.notify_one();
+        }
         Ok(receiver)
     }
 
@@ -488,7 +495,7 @@ pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFail
     let mut batch = Vec::new();
     let mut waiting = Waiting::default();
     loop {
-        let more = next_batch(shared, &mut batch, writer.unsynced_for());
+        let more = next_batch(shared, &mut batch, writer.unsynced_for(), company(writer.last_sync));
         let result = write_batch(&mut writer, &mut batch, &mut waiting);
         if let Err(why) = &result {
             // Nobody can append any more before anybody is told.
@@ -517,8 +524,16 @@ struct Waiting {
     refused: Vec<Done>,
 }
 
+/// How long the first decision waits for others that come right behind it, where a sync takes `sync`: they would wait for
+/// the next one. Nothing to speak of beside the sync; nothing at all where a timer is too coarse to say so.
+fn company(sync: Duration) -> Option<Duration> {
+    const SHARE: u32 = 64;
+    const LEAST: Duration = Duration::from_micros(30);
+    Some(sync.min(SYNC_EVERY) / SHARE).filter(|wait| *wait >= LEAST)
+}
+
 /// Waits for records, or until what was written must be put on disk. False: the journal is closed, these are the last.
-fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>) -> bool {
+fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>, company: Option<Duration>) -> bool {
     let mut queue = shared.queue.lock();
     // Observations that come one after another are written together, and wake nobody.
     while !queue.durable && queue.closed.is_none() {
@@ -535,6 +550,10 @@ fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>
         }
     }
     queue.asleep = false;
+    if let Some(wait) = company.filter(|_| queue.durable && queue.closed.is_none()) {
+        // Nobody wakes it meanwhile but who closes the journal.
+        shared.work.wait_for(&mut queue, wait);
+    }
     queue.durable = false;
     mem::swap(&mut queue.items, batch);
     let more = queue.closed.is_none();

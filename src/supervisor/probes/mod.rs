@@ -19,18 +19,22 @@ use super::report::Inbox;
 mod answer;
 mod exec;
 mod fault;
+mod fix;
 mod http;
 mod limits;
 mod report;
 mod resolve;
+mod session;
 mod several;
 mod target;
 mod tcp;
 mod tls;
 mod websocket;
 
+pub use fix::{Password, Secret, farewell};
 pub use limits::{Limits, MOST_REFUSED_LOGONS};
 pub use resolve::{MOST_LOOKUPS, Resolver};
+pub use session::{Holder, Loss, Opening, holder};
 pub use target::{Host, Scheme, Target, UrlError, redact};
 pub use tls::TlsSetupError;
 
@@ -45,8 +49,8 @@ pub trait Prober: Send + Sync {
     /// Whether a second probe may start while one is running. Not where a probe holds a session or logs on.
     fn overlaps(&self) -> bool;
 
-    /// Asks once, on a fresh connection. `deadline` is when the answer is given up: a prober that can stop by itself in
-    /// a better way does so before, and need not mind it otherwise.
+    /// Asks once, on a fresh connection or in a session that is held. `deadline` is when the answer is given up: a prober
+    /// that can stop by itself in a better way does so before, and need not mind it otherwise.
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_>;
 
     /// Where a gateway's reports reach it, if it is they that it waits for.
@@ -125,9 +129,30 @@ pub fn prober(
                     dialler.close = Close::Orderly;
                     Some(tls::Connector::new(&config.tls, &dialler.target, true)?)
                 }
-                other => return Err(ProberError::Scheme { scheme: other.name(), probe: "http" }),
+                other => {
+                    return Err(ProberError::Scheme {
+                        probe: "http",
+                        expected: "http:// or https://",
+                        scheme: other.name(),
+                    });
+                }
             };
             Box::new(http::HttpProbe::new(dialler, tls, config)?)
+        }
+        ProbeKind::Fix(config) => {
+            let dialler = dialler(Close::Orderly)?;
+            let tls = match dialler.target.scheme {
+                Scheme::Fix => None,
+                Scheme::Fixs => Some(tls::Connector::new(&config.tls, &dialler.target, false)?),
+                other => {
+                    return Err(ProberError::Scheme {
+                        probe: "fix",
+                        expected: "fix:// or fixs://",
+                        scheme: other.name(),
+                    });
+                }
+            };
+            Box::new(fix::FixProbe::new(dialler, tls, config))
         }
         ProbeKind::Report(config) => Box::new(report::ReportProbe::new(config)),
         ProbeKind::WebSocket(config) => Box::new(websocket::WebSocketProbe::new(dialler(Close::Orderly)?, config)?),
@@ -146,13 +171,15 @@ pub enum ProberError {
     /// The endpoint's url.
     #[error("url: {0}")]
     Url(#[from] UrlError),
-    /// A probe of something else than it speaks.
-    #[error("url: {probe} needs {}, found {scheme}://", if *.probe == "http" { "http:// or https://" } else { "ws:// or wss://" })]
+    /// A probe of something that speaks another protocol.
+    #[error("url: {probe} needs {expected}, found {scheme}://")]
     Scheme {
+        /// Which one.
+        probe: &'static str,
+        /// What it speaks.
+        expected: &'static str,
         /// Found.
         scheme: &'static str,
-        /// What speaks it.
-        probe: &'static str,
     },
     /// TLS.
     #[error(transparent)]
@@ -331,6 +358,8 @@ pub enum Fault {
     LogonRefused,
     /// It fronts another account than the stated one.
     AccountMismatch,
+    /// The two sides' sequence numbers do not fit: a person must look.
+    SequenceBroken,
     /// The right answer, too late (`slow_after`).
     Slow,
     /// The probe itself failed.
@@ -368,6 +397,8 @@ pub enum NoEvidence {
     LogonsStopped,
     /// Another session took the identity.
     CompetingSession,
+    /// A probe that logs on waits until it may do so again; nobody was asked.
+    LogonWait,
     /// This process was frozen or late.
     Frozen,
     /// The gateway reported nothing.

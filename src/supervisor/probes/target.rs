@@ -18,6 +18,8 @@ pub enum Scheme {
     Tls,
     /// `fix://`, the port must be stated.
     Fix,
+    /// `fixs://`, FIX over TLS; the port must be stated.
+    Fixs,
     /// `ws://`, port 80 unless stated.
     Ws,
     /// `wss://`, port 443 unless stated.
@@ -25,7 +27,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    const ALL: [Self; 7] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix, Self::Ws, Self::Wss];
+    const ALL: [Self; 8] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Fix, Self::Fixs, Self::Ws, Self::Wss];
 
     /// As it stands in a url.
     #[must_use]
@@ -36,6 +38,7 @@ impl Scheme {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Fix => "fix",
+            Self::Fixs => "fixs",
             Self::Ws => "ws",
             Self::Wss => "wss",
         }
@@ -47,7 +50,7 @@ impl Scheme {
         match self {
             Self::Http | Self::Ws => Some(80),
             Self::Https | Self::Tls | Self::Wss => Some(443),
-            Self::Tcp | Self::Fix => None,
+            Self::Tcp | Self::Fix | Self::Fixs => None,
         }
     }
 }
@@ -158,7 +161,7 @@ pub enum UrlError {
     #[error("not a url: expected scheme://host[:port]")]
     NoScheme,
     /// An unknown scheme.
-    #[error("unknown scheme: expected http, https, tcp, tls, fix, ws or wss")]
+    #[error("unknown scheme: expected http, https, tcp, tls, fix, fixs, ws or wss")]
     Scheme,
     /// No host, or one with characters that no host has.
     #[error("the host is neither a name nor an address (an IPv6 address stands in brackets)")]
@@ -254,6 +257,7 @@ mod tests {
         assert_eq!(parsed("tls://[::1]:9000/"), "tls://[::1]:9000");
         assert_eq!(parsed("https://[2001:db8::1]"), "https://[2001:db8::1]:443");
         assert_eq!(parsed("fix://gw.example:9876"), "fix://gw.example:9876");
+        assert_eq!(parsed("fixs://gw.example:9876"), "fixs://gw.example:9876");
     }
 
     #[test]
@@ -264,6 +268,7 @@ mod tests {
             ("ftp://api.example", UrlError::Scheme),
             ("tcp://api.example", UrlError::NoPort { scheme: "tcp" }),
             ("fix://api.example", UrlError::NoPort { scheme: "fix" }),
+            ("fixs://api.example", UrlError::NoPort { scheme: "fixs" }),
             ("https://", UrlError::Host),
             ("https://:443", UrlError::Host),
             ("https://a b", UrlError::Host),

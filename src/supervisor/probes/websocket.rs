@@ -46,7 +46,13 @@ impl Handshake {
         let tls = match dialler.target.scheme {
             Scheme::Ws => None,
             Scheme::Wss => Some(Connector::new(&config.tls, &dialler.target, true)?),
-            other => return Err(ProberError::Scheme { scheme: other.name(), probe: "websocket" }),
+            other => {
+                return Err(ProberError::Scheme {
+                    probe: "websocket",
+                    expected: "ws:// or wss://",
+                    scheme: other.name(),
+                });
+            }
         };
         http::check_path(&config.path)?;
         http::check_headers(&config.headers)?;
@@ -234,7 +240,7 @@ fn closed(frame: Option<&CloseFrame>) -> Verdict {
 }
 
 /// The verdict on an error of the session; `doing` says what was being done.
-fn of_error(doing: &str, error: Error) -> Verdict {
+pub(super) fn of_error(doing: &str, error: Error) -> Verdict {
     let fault = match error {
         Error::Io(error) => return fault::of_io(doing, &error),
         Error::ConnectionClosed

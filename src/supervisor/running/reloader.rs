@@ -17,10 +17,11 @@ use super::super::clock::BootClock;
 use super::super::config::{Config, Finding, GroupConfig, Severity, load};
 use super::super::group::task::{Found, GroupHandle, Message, Offer, Watched};
 use super::super::journal::{Body, CommandRecord, Entry, JournalFailed, JournalHandle, NoteRecord, Peer};
-use super::super::probes::{Limits, Prober, ProberError, Resolver, within};
+use super::super::probes::{Holder, Limits, Prober, ProberError, Resolver, holder, within};
 use super::super::reload::{GroupChange, compare};
 use super::super::report::Desk;
 use super::super::scheduler::{self, Watch};
+use super::held::{Held, Hold};
 
 /// Reloads that may wait; whoever asks for one more waits in turn.
 const BACKLOG: usize = 16;
@@ -54,22 +55,36 @@ impl ReloadHandle {
     }
 }
 
+/// Who asks an endpoint, and who holds a session to it.
+#[derive(Clone)]
+pub(super) struct Asker {
+    prober: Arc<dyn Prober>,
+    holder: Option<Arc<dyn Holder>>,
+}
+
 /// Who asks which endpoint.
-pub(super) type Probers = Vec<(String, Arc<dyn Prober>)>;
+pub(super) type Askers = Vec<(String, Asker)>;
 
 /// What is asked of one group's endpoints.
 pub(super) struct Watching {
-    pub(super) scheduled: scheduler::Group,
     pub(super) endpoints: Vec<Watched>,
+    scheduled: scheduler::Group,
     /// Where gateways report.
-    pub(super) reports: Desk,
+    reports: Desk,
     /// Who asks each of them.
-    pub(super) probers: BTreeMap<String, Arc<dyn Prober>>,
+    askers: BTreeMap<String, Asker>,
+    /// The sessions that are held to them, and where the group hears of these.
+    held: BTreeMap<String, Held>,
+    inbox: Option<mpsc::Sender<Message>>,
 }
 
 impl Watching {
+    pub(super) fn new(scheduled: scheduler::Group, reports: Desk) -> Self {
+        Self { endpoints: Vec::new(), scheduled, reports, askers: BTreeMap::new(), held: BTreeMap::new(), inbox: None }
+    }
+
     /// Asks an endpoint from now on, known by a key that no other has.
-    pub(super) fn watch(&mut self, config: &GroupConfig, name: &str, prober: Arc<dyn Prober>) {
+    pub(super) fn watch(&mut self, config: &GroupConfig, name: &str, asker: Asker) {
         let known = self.endpoints.iter().find(|one| one.name == name).map(|one| one.key);
         let free = || {
             let taken = |key: &EndpointId| self.endpoints.iter().any(|one| one.key == *key);
@@ -77,33 +92,71 @@ impl Watching {
         };
         let Some(key) = known.or_else(free) else { return };
         let shared_fate = shared_fate(config, name).to_vec();
+        let prober = Arc::clone(&asker.prober);
         if let Some(inbox) = prober.inbox() {
             self.reports.deliver(&config.name, name, &inbox);
         }
-        self.probers.insert(name.to_owned(), Arc::clone(&prober));
+        self.askers.insert(name.to_owned(), asker);
         let run = self.scheduled.watch(Watch { endpoint: key, probing: config.probing.clone(), prober, shared_fate });
         self.endpoints.retain(|one| one.name != name);
         self.endpoints.push(Watched { name: name.to_owned(), key, run });
     }
 
-    fn change(&mut self, old: &GroupConfig, change: &GroupChange, probers: Probers) {
+    /// Holds the sessions that are to be held; the group hears of them at `inbox`.
+    pub(super) fn hold(&mut self, config: &GroupConfig, inbox: mpsc::Sender<Message>) {
+        self.inbox = Some(inbox);
+        for endpoint in &config.endpoints {
+            self.hold_one(config, &endpoint.endpoint.name);
+        }
+    }
+
+    /// Holds an endpoint's session, if one is to be held. It goes on to stand if nothing about it has changed.
+    fn hold_one(&mut self, config: &GroupConfig, name: &str) {
+        let endpoint = config.endpoints.iter().find(|one| one.endpoint.name == name);
+        let asked = self.endpoints.iter().find(|one| one.name == name);
+        let holder = self.askers.get(name).and_then(|asker| asker.holder.clone());
+        let (Some(endpoint), Some(asked), Some(holder), Some(inbox)) = (endpoint, asked, holder, &self.inbox) else {
+            // Dropped, it hangs up.
+            self.held.remove(name);
+            return;
+        };
+        let how = endpoint.confirming(config);
+        let same = |held: &&Held| Arc::ptr_eq(&held.holder, &holder) && held.how == how && held.key == asked.key;
+        if self.held.get(name).filter(same).is_some() {
+            return;
+        }
+        let hold = Hold {
+            endpoint: name.to_owned(),
+            holder: Arc::clone(&holder),
+            confirmer: self.scheduled.confirmer(asked.key, how),
+            timeout: config.probing.timeout,
+            inbox: inbox.clone(),
+        };
+        // The old one hangs up first.
+        self.held.remove(name);
+        self.held.insert(name.to_owned(), Held::start(hold, how, asked.key));
+    }
+
+    fn change(&mut self, old: &GroupConfig, change: &GroupChange, askers: Askers) {
         let config = &change.config;
         let is_gone = |name: &str| config.endpoints.iter().all(|one| one.endpoint.name != name);
         for gone in self.endpoints.iter().filter(|one| is_gone(&one.name)) {
             self.scheduled.unwatch(gone.key);
         }
         self.endpoints.retain(|one| !is_gone(&one.name));
-        self.probers.retain(|name, _| !is_gone(name));
+        self.askers.retain(|name, _| !is_gone(name));
+        self.held.retain(|name, _| !is_gone(name));
         for one in &self.endpoints {
             let keys = shared_fate(config, &one.name);
             if keys != shared_fate(old, &one.name) {
                 self.scheduled.share(one.key, keys.to_vec());
             }
         }
-        self.probers.extend(probers);
+        self.askers.extend(askers);
         for name in &change.rewatched {
-            if let Some(prober) = self.probers.get(name).cloned() {
-                self.watch(config, name, prober);
+            if let Some(asker) = self.askers.get(name).cloned() {
+                self.watch(config, name, asker);
+                self.hold_one(config, name);
             }
         }
     }
@@ -113,15 +166,19 @@ fn shared_fate<'a>(config: &'a GroupConfig, name: &str) -> &'a [String] {
     config.endpoints.iter().find(|one| one.endpoint.name == name).map_or(&[], |one| &one.shared_fate)
 }
 
-/// The probers of those of a group's endpoints that `wanted` names.
-pub(super) fn probers(
+/// Who asks those of a group's endpoints that `wanted` names.
+pub(super) fn askers(
     group: &GroupConfig,
     wanted: impl Fn(&str) -> bool,
     resolver: &Resolver,
     limits: &Limits,
-) -> Result<Probers, ProberError> {
+) -> Result<Askers, ProberError> {
     let endpoints = group.endpoints.iter().filter(|one| wanted(&one.endpoint.name));
-    endpoints.map(|one| Ok((one.endpoint.name.clone(), within(limits, &group.name, one, resolver)?))).collect()
+    let asker = |one| {
+        let prober = within(limits, &group.name, one, resolver)?;
+        Ok::<_, ProberError>(Asker { prober, holder: holder(one, resolver)? })
+    };
+    endpoints.map(|one| Ok((one.endpoint.name.clone(), asker(one)?))).collect()
 }
 
 /// The one place where the configuration of a running supervisor changes.
@@ -164,7 +221,7 @@ impl Drop for Running {
 struct Waiting {
     change: GroupChange,
     found: Found,
-    probers: Probers,
+    askers: Askers,
     go: oneshot::Sender<Vec<Watched>>,
 }
 
@@ -226,11 +283,11 @@ impl Reloader {
             // The groups are let go unchanged, and halt.
             return Err(refused(&[failed.to_string()]));
         }
-        for Waiting { change, probers, go, .. } in waiting {
+        for Waiting { change, askers, go, .. } in waiting {
             let name = &change.config.name;
             let old = self.config.groups.iter().find(|group| group.name == *name);
             let (Some(watching), Some(old)) = (self.watching.get_mut(name), old) else { continue };
-            watching.change(old, &change, probers);
+            watching.change(old, &change, askers);
             // A group that has stopped needs not know.
             let _ = go.send(watching.endpoints.clone());
         }
@@ -244,8 +301,8 @@ impl Reloader {
         let (mut offered, mut refused) = (Vec::new(), Vec::new());
         for change in changes {
             let name = change.config.name.clone();
-            match probers(&change.config, |one| change.others.contains(one), &self.resolver, &self.limits) {
-                Ok(probers) => offered.push((change, probers)),
+            match askers(&change.config, |one| change.others.contains(one), &self.resolver, &self.limits) {
+                Ok(askers) => offered.push((change, askers)),
                 Err(error) => refused.push(format!("group {name:?}: {error}")),
             }
         }
@@ -253,7 +310,7 @@ impl Reloader {
             return Err(refused);
         }
         let mut asked = Vec::new();
-        for (change, probers) in offered {
+        for (change, askers) in offered {
             let ((found, answer), (go, gone)) = (oneshot::channel(), oneshot::channel());
             let offer = Offer { change: change.clone(), hash: hash.to_owned(), found, go: gone };
             let Some(group) = self.groups.iter().find(|group| group.name == change.config.name) else { continue };
@@ -261,13 +318,13 @@ impl Reloader {
             if !matches!(sent, Ok(Ok(()))) {
                 return Err(vec![format!("group {:?} does not answer", group.name)]);
             }
-            asked.push((change, probers, answer, go));
+            asked.push((change, askers, answer, go));
         }
         let mut waiting = Vec::new();
-        for (change, probers, answer, go) in asked {
+        for (change, askers, answer, go) in asked {
             let name = &change.config.name;
             match timeout(PATIENCE, answer).await {
-                Ok(Ok(Ok(found))) => waiting.push(Waiting { change, found, probers, go }),
+                Ok(Ok(Ok(found))) => waiting.push(Waiting { change, found, askers, go }),
                 Ok(Ok(Err(why))) => refused.push(format!("group {name:?}: {why}")),
                 Ok(Err(_)) => refused.push(format!("group {name:?} has stopped")),
                 Err(_) => refused.push(format!("group {name:?} did not answer within {PATIENCE:?}")),

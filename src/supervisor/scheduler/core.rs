@@ -12,6 +12,10 @@ use super::super::probes::{Fault, NoEvidence, Prober, Verdict};
 use super::{Event, Late, SlotResult, Stall, StallCause, Stats, Watch, nanos};
 use crate::engine::{EndpointId, Timestamp};
 
+pub(super) mod confirm;
+
+use confirm::Confirm;
+
 const MILLI: u64 = 1_000_000;
 /// No duration of the pace is shorter.
 const SHORTEST: u64 = MILLI;
@@ -78,6 +82,8 @@ pub(super) struct Core {
     entries: Vec<Option<Entry>>,
     /// Each entry's next moment.
     timers: BTreeSet<(u64, usize)>,
+    /// Extra slots that are due: nothing waits so that they are started together with others.
+    urgent: BTreeSet<(u64, usize)>,
     outlets: Vec<Option<Outlet>>,
     /// Outlets that something was told since they were flushed, and those that had no room for all.
     unflushed: Vec<usize>,
@@ -131,6 +137,9 @@ struct Entry {
     missed: Option<Stall>,
     /// Its place in `timers`.
     timer: u64,
+    /// Extra slots, and the place of the next in `urgent`.
+    confirm: Confirm,
+    urgent: Option<u64>,
 }
 
 enum Item {
@@ -145,6 +154,8 @@ struct Running {
     due: u64,
     started: u64,
     deadline: u64,
+    /// Whether it stands outside the pace.
+    extra: bool,
     /// If the worker was told to look: when it is given up without it.
     give_up: Option<u64>,
     task: Option<AbortHandle>,
@@ -183,6 +194,7 @@ impl Core {
         Self {
             entries: Vec::new(),
             timers: BTreeSet::new(),
+            urgent: BTreeSet::new(),
             outlets: Vec::new(),
             unflushed: Vec::new(),
             full: Vec::new(),
@@ -230,6 +242,7 @@ impl Core {
         let same = self.find(outlet, watch.endpoint).and_then(|index| self.entry(index));
         let same = same.filter(|entry| Arc::ptr_eq(&entry.prober, &watch.prober));
         let (patient_until, asked) = same.map_or((0, 0), |entry| (entry.patient_until, entry.asked));
+        let confirm = same.map_or_else(Confirm::default, |entry| entry.confirm.carried_over());
         self.unwatch(outlet, watch.endpoint);
         let run = self.next_run;
         self.next_run += 1;
@@ -264,6 +277,8 @@ impl Core {
             window: VecDeque::new(),
             missed: None,
             timer: next_due,
+            confirm,
+            urgent: None,
         };
         let index = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         self.timers.insert((next_due, index));
@@ -305,6 +320,7 @@ impl Core {
     fn remove(&mut self, index: usize) {
         let Some(entry) = self.entries.get_mut(index).and_then(Option::take) else { return };
         self.timers.remove(&(entry.timer, index));
+        entry.urgent.map(|at| self.urgent.remove(&(at, index)));
         for item in entry.window {
             if let Item::Running(running) = item {
                 self.stats.running -= 1;
@@ -374,6 +390,9 @@ impl Core {
         if !self.full.is_empty() {
             self.planned = self.planned.min(now.saturating_add(RETRY));
         }
+        if let Some((at, _)) = self.urgent.first() {
+            self.planned = self.planned.min((*at).max(now));
+        }
         self.planned
     }
 
@@ -384,6 +403,7 @@ impl Core {
     /// Whether something has come up that is due before the planned tick.
     pub(super) fn sooner(&self) -> bool {
         self.timers.first().is_some_and(|(at, _)| at.saturating_add(self.together()) < self.planned)
+            || self.urgent.first().is_some_and(|(at, _)| *at < self.planned)
     }
 
     /// What was to be done at `from` was done at `to`.
@@ -508,6 +528,7 @@ impl Core {
             self.timers.insert((timer, index));
             entry.timer = timer;
         }
+        entry.mark_urgent(index, &mut self.urgent);
     }
 }
 
@@ -536,7 +557,7 @@ impl Entry {
     /// an interval of its deadline would have ended already, had we not started it late: that must cost no other its slot.
     fn waited_for(&self, now: u64) -> u64 {
         let ending = now.saturating_add(self.fast / 2);
-        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none() && running.deadline > ending);
+        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none() && !running.extra && running.deadline > ending);
         self.window.iter().filter(waited_for).count() as u64
     }
 
@@ -563,7 +584,7 @@ impl Entry {
 
     /// When there is something to do next.
     fn next_moment(&self) -> u64 {
-        let mut next = self.next_due;
+        let mut next = self.next_due.min(self.confirm_due().unwrap_or(u64::MAX));
         for item in &self.window {
             if let Item::Running(running) = item {
                 next = next.min(running.give_up.unwrap_or(running.deadline));
@@ -603,6 +624,7 @@ impl Entry {
             self.last_due = due;
             self.next_due = due.saturating_add(self.step(now));
         }
+        self.start_extra(now, ctx, actions);
         self.tell(ctx);
     }
 
@@ -656,22 +678,25 @@ impl Entry {
             // On time, there would be room: late slots were started together.
             frozen("this process is late: the slots before it are still running")
         } else {
-            let token = *ctx.next_token;
-            *ctx.next_token += 1;
-            ctx.stats.started += 1;
-            ctx.stats.running += 1;
-            // Being late is our own fault; the path gets its full time.
-            let deadline = now.saturating_add(self.timeout);
-            let ticket = Ticket { index: ctx.index, run: self.run, slot, token };
-            actions.start.push(Start { ticket, prober: Arc::clone(&self.prober), deadline });
-            let worker = ctx.worker;
-            let running = Running { slot, token, worker, due, started: now, deadline, give_up: None, task: None };
-            self.window.push_back(Item::Running(running));
-            return;
+            return self.run(due, now, false, ctx, actions);
         };
         self.pace(slot, true, &verdict);
         let result = self.result(slot, due, now, verdict);
         self.window.push_back(Item::Ready(result));
+    }
+
+    /// Starts the next slot's probe. Whoever calls counts the slot.
+    fn run(&mut self, due: u64, now: u64, extra: bool, ctx: &mut Context<'_>, actions: &mut Actions) {
+        let (slot, token, worker) = (self.next_slot, *ctx.next_token, ctx.worker);
+        *ctx.next_token += 1;
+        ctx.stats.started += 1;
+        ctx.stats.running += 1;
+        // Being late is our own fault; the path gets its full time.
+        let deadline = now.saturating_add(self.timeout);
+        let ticket = Ticket { index: ctx.index, run: self.run, slot, token };
+        actions.start.push(Start { ticket, prober: Arc::clone(&self.prober), deadline });
+        let running = Running { slot, token, worker, due, started: now, deadline, extra, give_up: None, task: None };
+        self.window.push_back(Item::Running(running));
     }
 
     /// Until when nothing is asked, if anything is not to be asked at `due`.
@@ -707,7 +732,7 @@ impl Entry {
     fn resolve(&mut self, place: usize, verdict: Verdict, now: u64, ctx: &mut Context<'_>) {
         let Some(item) = self.window.get_mut(place) else { return };
         let Item::Running(running) = item else { return };
-        let (slot, due) = (running.slot, running.due);
+        let (slot, due, extra) = (running.slot, running.due, running.extra);
         if let Some(task) = running.task.take() {
             task.abort();
         }
@@ -715,6 +740,7 @@ impl Entry {
         let newest = slot + 1 == self.next_slot;
         self.be_patient(&verdict, now, ctx);
         self.pace(slot, newest, &verdict);
+        self.confirm.resolved(slot, extra, &verdict);
         let event = self.result(slot, due, now, verdict);
         if let Some(item) = self.window.get_mut(place) {
             *item = Item::Ready(event);

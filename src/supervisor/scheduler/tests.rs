@@ -11,6 +11,8 @@ use super::core::{Actions, Core, Now, Start, Ticket};
 use super::*;
 use crate::supervisor::probes::{Evidence, NoEvidence, ProbeFuture};
 
+mod confirm;
+
 const MS: u64 = 1_000_000;
 /// Everything begins here.
 const T0: u64 = 1_000 * MS;

@@ -1,12 +1,12 @@
 //! `check`: everything that is wrong or dangerous in a configuration file, at once.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use broker_failover::planning::Blips;
-use broker_failover::supervisor::config::{Checked, Finding, Origin, Severity, json_schema, load};
+use broker_failover::supervisor::config::{self, Checked, Effective, Finding, Origin, Severity, json_schema};
 
 mod probe;
 
@@ -52,8 +52,10 @@ fn tell(arguments: &Arguments) -> io::Result<u8> {
         writeln!(out, "{:#}", json_schema())?;
         return Ok(0);
     };
-    let checked = load(file)
+    let text = std::fs::read_to_string(file)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: cannot be read: {error}", file.display())))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let checked = config::parse(&text, folder);
     for finding in &checked.findings {
         let Finding { severity, line, column, key, found, expected } = finding;
         let (style, name) = match severity {
@@ -67,7 +69,7 @@ fn tell(arguments: &Arguments) -> io::Result<u8> {
         )?;
     }
     if arguments.print_effective {
-        effective(&mut out, &checked)?;
+        effective(&mut out, &config::effective(&text, folder))?;
     }
     bounds(&mut out, &checked)?;
     let Some(config) = &checked.config else { return Ok(2) };
@@ -81,9 +83,9 @@ fn tell(arguments: &Arguments) -> io::Result<u8> {
     Ok(u8::from(!all_answer))
 }
 
-fn effective(out: &mut impl Write, checked: &Checked) -> io::Result<()> {
-    let width = checked.effective.iter().map(|value| value.key.len()).max().unwrap_or(0);
-    for value in &checked.effective {
+fn effective(out: &mut impl Write, values: &[Effective]) -> io::Result<()> {
+    let width = values.iter().map(|value| value.key.len()).max().unwrap_or(0);
+    for value in values {
         let origin = match value.origin {
             Origin::Line(line) => format!("line {line}"),
             Origin::Default => "default".to_owned(),

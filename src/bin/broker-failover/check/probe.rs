@@ -6,11 +6,13 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use broker_failover::supervisor::certificates::{in_words, warning};
 use broker_failover::supervisor::config::{Config, EndpointConfig, ProbeConfig, ProbeKind};
-use broker_failover::supervisor::probes::{Fault, Resolver, Verdict, of_endpoint, probe_once};
+use broker_failover::supervisor::probes::{Fault, Resolver, Verdict, farewell, of_endpoint, probe_once};
 use tokio::task::JoinSet;
 
 use super::{ERROR, WARNING};
 
+/// How long a session may take to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(4);
 const GOOD: Style = AnsiColor::Green.on_default();
 
 /// Says what each endpoint's probes answer, and whether every one answered as it should. What gateways report, only a
@@ -37,6 +39,8 @@ pub(super) fn tell(out: &mut impl Write, config: &Config) -> io::Result<bool> {
             }
         }
     }
+    // A session that was held for the answer says goodbye before this process ends.
+    farewell(FAREWELL);
     Ok(all_answer)
 }
 

@@ -1,0 +1,224 @@
+//! Sessions that are held open beside the probes: opened, watched, and opened again, without haste and without a herd.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::error;
+
+use super::super::group::task::Message;
+use super::super::group::{Event, SessionNews};
+use super::super::probes::{Holder, Loss, Verdict};
+use super::super::scheduler::{Confirmer, Confirming};
+use crate::engine::EndpointId;
+
+/// The first wait before a session is opened again; it doubles each time.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The longest of those waits.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A session that stood for so long was a good one: the waits begin anew.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// A session that is held, or will be again. Dropped, it is let go.
+pub(super) struct Held {
+    /// What opens it.
+    pub(super) holder: Arc<dyn Holder>,
+    /// How its end is confirmed, and of what the scheduler calls it.
+    pub(super) how: Confirming,
+    pub(super) key: EndpointId,
+    task: JoinHandle<()>,
+}
+
+/// Everything that holding one takes.
+#[derive(Clone)]
+pub(super) struct Hold {
+    pub(super) endpoint: String,
+    pub(super) holder: Arc<dyn Holder>,
+    /// What its end sets off.
+    pub(super) confirmer: Confirmer,
+    /// How long opening it may take.
+    pub(super) timeout: Duration,
+    /// Where the group hears of it.
+    pub(super) inbox: mpsc::Sender<Message>,
+}
+
+/// How one attempt at a session ended.
+enum End {
+    /// It stood for so long.
+    Lost(Duration),
+    /// It could not be opened; perhaps not to be asked for again before so long.
+    Refused(Option<Duration>),
+}
+
+impl Held {
+    /// Holds a session from now on. Must be called on a tokio runtime.
+    pub(super) fn start(hold: Hold, how: Confirming, key: EndpointId) -> Self {
+        Self { holder: Arc::clone(&hold.holder), how, key, task: tokio::spawn(hold.go_on()) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Hold {
+    /// One session after the other. Each in a task of its own, so that one that panics is told, and is not the last.
+    async fn go_on(self) {
+        let mut attempt = 0;
+        loop {
+            let mut session = JoinSet::new();
+            session.spawn(self.clone().once());
+            let end = match session.join_next().await {
+                Some(Ok(end)) => end,
+                Some(Err(error)) => {
+                    let text = error.to_string();
+                    error!(endpoint = self.endpoint, error = text, "the watch of a session died");
+                    self.tell(SessionNews::Died { text }).await;
+                    End::Refused(None)
+                }
+                None => End::Refused(None),
+            };
+            let (lasted, patience) = match end {
+                End::Lost(lasted) => (lasted, Duration::ZERO),
+                End::Refused(patience) => (Duration::ZERO, patience.unwrap_or_default()),
+            };
+            if lasted >= STEADY {
+                attempt = 0;
+            }
+            sleep(wait(attempt, RandomState::new().hash_one(attempt)).max(patience.min(LONGEST_PATIENCE))).await;
+            attempt = attempt.saturating_add(1);
+        }
+    }
+
+    async fn once(self) -> End {
+        let deadline = Instant::now() + self.timeout;
+        let opened = timeout_at(deadline, self.holder.hold(deadline)).await;
+        match opened.unwrap_or_else(|_| Err(Verdict::timeout(self.timeout))) {
+            Ok(loss) => End::Lost(self.until(loss).await),
+            Err(verdict) => {
+                let (text, retry_after) = match verdict {
+                    Verdict::NoEvidence { text, retry_after, .. } => (text, retry_after),
+                    Verdict::PathFault { text, .. } => (text, None),
+                    Verdict::Success(_) => (String::new(), None),
+                };
+                self.tell(SessionNews::Refused { text }).await;
+                End::Refused(retry_after)
+            }
+        }
+    }
+
+    async fn until(&self, loss: Loss) -> Duration {
+        let since = Instant::now();
+        // Watched before it is told: nothing may come between its end and the probes.
+        let mut loss = std::pin::pin!(loss);
+        let text = tokio::select! {
+            biased;
+            text = &mut loss => text,
+            () = self.tell(SessionNews::Open) => loss.await,
+        };
+        let confirmed = self.confirmer.confirm();
+        let lasted = since.elapsed();
+        self.tell(SessionNews::Lost { text, confirmed }).await;
+        lasted
+    }
+
+    async fn tell(&self, news: SessionNews) {
+        let event = Event::Session { endpoint: self.endpoint.clone(), news };
+        // A group that has stopped needs not know.
+        let _ = self.inbox.send(Message::Event(event)).await;
+    }
+}
+
+/// The longest that a far side's wish for patience is followed: a day.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(86_400);
+
+/// How long to wait before the next attempt: half of it for certain, half at random, so that sessions that end together
+/// do not come back together.
+fn wait(attempt: u32, draw: u64) -> Duration {
+    let whole = FIRST_WAIT.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(LONGEST_WAIT);
+    let share = f64::from(u32::try_from(draw >> 32).unwrap_or(0)) / f64::from(u32::MAX);
+    whole / 2 + (whole / 2).mul_f64(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::super::super::probes::Opening;
+    use super::super::super::scheduler::{Confirmed, Options, Scheduler};
+
+    /// Panics the first time; the second time its session ends at once.
+    struct Clumsy(AtomicU32);
+
+    impl Holder for Clumsy {
+        fn hold(&self, _: Instant) -> Opening<'_> {
+            Box::pin(async {
+                assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "clumsy");
+                let loss: Loss = Box::pin(async { "gone".to_owned() });
+                Ok(loss)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn b08_a_watch_that_dies_is_told_and_another_takes_its_place() {
+        let scheduler = Scheduler::start(Options::default()).unwrap();
+        let (events, _taken) = mpsc::channel(1);
+        let group = scheduler.group(events);
+        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
+        let key = EndpointId::from_index(0);
+        let (inbox, mut heard) = mpsc::channel(8);
+        let hold = Hold {
+            endpoint: "east".to_owned(),
+            holder: Arc::new(Clumsy(AtomicU32::new(0))),
+            confirmer: group.confirmer(key, how),
+            timeout: Duration::from_secs(5),
+            inbox,
+        };
+        let held = Held::start(hold, how, key);
+        let mut next = async || match heard.recv().await {
+            Some(Message::Event(Event::Session { endpoint, news })) => {
+                assert_eq!(endpoint, "east");
+                news
+            }
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(next().await, SessionNews::Died { text } if text.contains("panic")));
+        // It may end before it was told to stand.
+        let news = match next().await {
+            SessionNews::Open => next().await,
+            news => news,
+        };
+        assert_eq!(news, SessionNews::Lost { text: "gone".to_owned(), confirmed: Confirmed::Unwatched });
+        drop(held);
+        while heard.recv().await.is_some() {}
+    }
+
+    #[test]
+    fn waits_double_from_half_a_second_to_a_minute_and_half_of_each_is_random() {
+        let bounds = |attempt| [wait(attempt, 0).as_millis(), wait(attempt, u64::MAX).as_millis()];
+        assert_eq!(bounds(0), [250, 500]);
+        assert_eq!(bounds(1), [500, 1_000]);
+        assert_eq!(bounds(6), [16_000, 32_000]);
+        assert_eq!(bounds(7), [30_000, 60_000]);
+        assert_eq!(bounds(u32::MAX), [30_000, 60_000]);
+    }
+
+    #[test]
+    fn a_session_that_is_dropped_again_and_again_is_opened_ten_times_in_the_first_minute_at_most() {
+        let mut attempts = 0;
+        let mut at = Duration::ZERO;
+        while at < Duration::from_secs(60) {
+            at += wait(attempts, 0);
+            attempts += 1;
+        }
+        assert!(attempts <= 9, "{attempts}");
+    }
+}
