@@ -132,11 +132,22 @@ impl FeedWriter {
     /// # Errors
     /// What happened to it.
     pub fn check(&self) -> Result<(), FeedError> {
-        let found = self.file.metadata().map_err(|error| FeedError::file(&self.path, error))?;
-        if found.nlink() == 0 {
+        let failed = |error| FeedError::file(&self.path, error);
+        let found = self.file.metadata().map_err(failed)?;
+        let is_ours = match std::fs::symlink_metadata(&self.path) {
+            // One that was moved away lives on under another name.
+            Ok(named) => (named.dev(), named.ino()) == (found.dev(), found.ino()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(failed(error)),
+        };
+        if !is_ours {
             return Err(FeedError::refused(&self.path, "that it was removed or replaced", "it to be left alone"));
         }
-        check_file(&self.path, &self.file, &[found.uid()])
+        check_file(&self.path, &self.file, &[found.uid()])?;
+        // A publication after somebody cut it to nothing makes it as long as it was, and leaves this out.
+        let mut magic = [0; 8];
+        self.file.read_exact_at(&mut magic, 0).map_err(failed)?;
+        check_magic(&self.path, magic)
     }
 
     fn write(&mut self, payload: [u64; PAYLOAD]) -> io::Result<()> {

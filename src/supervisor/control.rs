@@ -25,6 +25,7 @@ pub mod subscribe;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,6 +167,8 @@ pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: 
             Err(_) => {
                 service.crowded.notify_one();
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                // If nobody could make room just then, nobody must do so later, when there is room.
+                pin!(service.crowded.notified()).enable();
                 place
             }
         };
@@ -185,7 +188,8 @@ struct Service {
     reloads: ReloadHandle,
     reports: Desk,
     subscriptions: Subscriptions,
-    /// Wakes the connection that has been silent for longest: it makes room.
+    /// Wakes the connection that has waited for longest, for its far side to say something or to take an answer: it makes
+    /// room.
     crowded: Arc<Notify>,
 }
 
@@ -273,9 +277,10 @@ async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit
             return connection.reply(&answer).await;
         }
         if let Some(report) = report::of_line(&line) {
-            reports = true;
             let answer = gateway.take(groups, report).await;
-            connection.reply(&answer).await?;
+            // Those that found no place among the gateways are not kept either: they could fill every other place.
+            reports = gateway.has_place();
+            answered(&mut connection, &answer, service, reports).await?;
             continue;
         }
         // What is obeyed or refused is told by the group; a look at the state changes nothing.
@@ -291,7 +296,18 @@ async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit
             Ok(request) => obey(groups, reloads, request, caller).await,
             Err(error) => Answer::Error(format!("not a request: {}; nothing was done", why_not(&line, &error))),
         };
-        connection.reply(&answer).await?;
+        answered(&mut connection, &answer, service, reports).await?;
+    }
+}
+
+/// The far side has taken the answer; an error if it makes room because it did not, while others wait.
+async fn answered(connection: &mut Connection, answer: &Answer, service: &Service, reports: bool) -> io::Result<()> {
+    tokio::select! {
+        biased;
+        told = connection.reply(answer) => told,
+        () = service.crowded.notified(), if !reports => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "it did not take its answer while others waited"))
+        }
     }
 }
 

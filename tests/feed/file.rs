@@ -210,6 +210,24 @@ fn a_feed_that_is_removed_replaced_or_cut_is_noticed_by_its_writer() {
     assert!(writer.check().is_ok());
     fs::OpenOptions::new().write(true).open(folder.feed()).unwrap().set_len(70).unwrap();
     assert!(writer.check().unwrap_err().to_string().contains("70 bytes"));
+    fs::OpenOptions::new().write(true).open(folder.feed()).unwrap().set_len(64).unwrap();
+    assert!(writer.check().is_ok());
+    // Moved away, whatever is in its place, and put back.
+    let aside = folder.feed().with_extension("aside");
+    fs::rename(folder.feed(), &aside).unwrap();
+    assert!(writer.check().unwrap_err().to_string().contains("removed or replaced"));
+    std::os::unix::fs::symlink(&aside, folder.feed()).unwrap();
+    assert!(writer.check().unwrap_err().to_string().contains("removed or replaced"));
+    fs::remove_file(folder.feed()).unwrap();
+    fs::create_dir(folder.feed()).unwrap();
+    assert!(writer.check().unwrap_err().to_string().contains("removed or replaced"));
+    fs::remove_dir(folder.feed()).unwrap();
+    fs::rename(&aside, folder.feed()).unwrap();
+    assert!(writer.check().is_ok());
+    // Cut to nothing: the next publication makes it as long as it was, but no feed.
+    fs::OpenOptions::new().write(true).open(folder.feed()).unwrap().set_len(0).unwrap();
+    writer.publish(open(1), TERMS).unwrap();
+    assert!(writer.check().unwrap_err().to_string().contains("begins with [00"));
     fs::remove_file(folder.feed()).unwrap();
     assert!(writer.check().unwrap_err().to_string().contains("removed or replaced"));
 }

@@ -1,5 +1,6 @@
 //! The clients in C and Python, and gateways of other users.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -197,4 +198,40 @@ fn another_user_may_report_where_the_file_says_so_and_command_nothing() {
     rig.wait("trading is halted", |rig| halted(rig));
     rig.terminate();
     assert!(!control.exists() && !reports.exists());
+}
+
+/// Holds as many connections as it can, says so, and says nothing on them.
+const STRANGER: &str = "
+import socket, sys
+held = []
+for _ in range(200):
+    stream = socket.socket(socket.AF_UNIX)
+    stream.connect(sys.argv[1])
+    held.append(stream)
+print(held[0].makefile().readline(), end='', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn who_may_not_report_takes_no_place_of_who_may() {
+    if !is_root() || !has("python3") {
+        println!("SKIPPED: it takes root, who can be another user, and python3");
+        return;
+    }
+    let mut rig = supervisor("report_socket = \"report.sock\"");
+    let socket = rig.file("report.sock");
+    let mut stranger = Command::new("python3");
+    stranger.args(["-c", STRANGER]).arg(&socket).uid(NOBODY).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut stranger = stranger.spawn().unwrap();
+    // Those that find room to be told why are told, though they say nothing.
+    let mut told = String::new();
+    BufReader::new(stranger.stdout.take().unwrap()).read_line(&mut told).unwrap();
+    assert_eq!(told, "{\"error\":\"user 65534 may not report here: it is not among report_users\"}\n");
+    let mut reporter = Reporter::new(&socket);
+    reporter.report(&Report { session: Session::Up, ..Report::new("main", "east", 1) }).unwrap();
+    // It held them until now.
+    assert!(stranger.try_wait().unwrap().is_none());
+    drop(stranger.stdin.take());
+    stranger.wait().unwrap();
+    rig.terminate();
 }

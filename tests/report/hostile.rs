@@ -236,6 +236,30 @@ fn so_many_gateways_leave_room_for_a_command() {
 }
 
 #[test]
+fn connections_that_found_no_place_to_report_or_take_no_answer_make_room_for_a_command() {
+    let rig = unreported();
+    // As many as there are places, and each has said that it is a gateway's.
+    let report = line(&good());
+    let mut gateways: Vec<_> = (0..128).map(|_| Raw::connect(&rig)).collect();
+    for gateway in &mut gateways {
+        gateway.ask(&report);
+    }
+    let soon = |rig: &Rig, words: [&str; 2]| {
+        let asked = Instant::now();
+        rig.obey(&words);
+        assert!(asked.elapsed() < Duration::from_secs(9), "{:?}", asked.elapsed());
+    };
+    soon(&rig, ["halt", "now"]);
+    // The places that are free again go to those who ask and never listen.
+    let mut deaf: Vec<_> = (0..128).map(|_| UnixStream::connect(rig.file("control.sock")).unwrap()).collect();
+    for deaf in &mut deaf {
+        deaf.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
+        let _ = deaf.write_all("{\"status\":true}\n".repeat(10_000).as_bytes());
+    }
+    soon(&rig, ["halt", "again"]);
+}
+
+#[test]
 fn a_supervisor_that_restarts_is_reported_to_again() {
     let (mut rig, gateway) = reported(patient(), "");
     rig.kill();

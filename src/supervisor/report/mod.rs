@@ -138,6 +138,11 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
+    /// Whether it is one of the [`MOST_GATEWAYS`].
+    pub(super) const fn has_place(&self) -> bool {
+        self.place.is_some()
+    }
+
     /// Takes a report, or says why not. A connection that reports too fast waits here.
     pub(super) async fn take(&mut self, groups: &[GroupHandle], report: Result<Report, String>) -> Answer {
         let taken = match self.pace().await.and(report) {
