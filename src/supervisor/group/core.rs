@@ -516,9 +516,13 @@ impl Core {
             self.engine = engine;
             self.measured.stalled();
             self.begin_shadow_anew(now);
-            self.awaited = self.engine.endpoints().map(|(id, _)| id).collect();
+            let all: Vec<_> = self.engine.endpoints().map(|(id, _)| id).collect();
+            // A freeze is told once for each endpoint. To forget nothing again must not wait for the disk again: the group
+            // would be blind, and a halt would wait, for as long as all of that takes.
+            let heard = self.awaited.len() < all.len();
+            self.awaited = all;
             let entry = Entry::Input { verb: Verb::Restart(RestartKind::Monitor), answer: Outcome::Taken };
-            self.record(entry, true, effects);
+            self.record(entry, heard, effects);
             note(effects, "STALLED", text);
         }
     }

@@ -8,6 +8,7 @@ mod shadow;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
+use crate::scenario::Verb;
 use crate::supervisor::clock::BootClock;
 use crate::supervisor::config::{
     CancelOnDisconnect, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
@@ -573,6 +574,23 @@ fn a_stall_forgets_what_was_seen_and_waits_for_every_endpoint() {
     world.slot("west", true);
     world.slot("north", true);
     assert_eq!((world.stage(), &*world.published), (Some(Stage::Fence), "HOLD SWITCHING"));
+}
+
+#[test]
+fn a_freeze_that_is_told_for_each_endpoint_waits_for_the_disk_once() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++"]);
+    let stall = |world: &mut World| {
+        let effects = world.core.handle(Timestamp::from_nanos(world.now), Event::Stall { text: "frozen".to_owned() });
+        let restart = effects.iter().find_map(|effect| match effect {
+            Effect::Record { entry: Entry::Input { verb: Verb::Restart(_), .. }, durable } => Some(*durable),
+            _ => None,
+        });
+        restart.expect("a record")
+    };
+    assert_eq!([(); 3].map(|()| stall(&mut world)), [true, false, false]);
+    world.slot("east", true);
+    assert!(stall(&mut world), "there was something to forget");
 }
 
 #[test]
