@@ -771,7 +771,8 @@ impl Core {
         if silent_for >= Timestamp::from_elapsed(self.config.no_evidence_alarm).as_nanos() {
             self.silent = true;
             let active = self.engine.active().map(|id| self.name(id)).unwrap_or_default();
-            note(effects, "ACTIVE_SILENT", format!("no evidence on the active path {active} for {silent_for} ns"));
+            let long = Duration::from_nanos(silent_for).as_secs_f64();
+            note(effects, "ACTIVE_SILENT", format!("no evidence on the active path {active} for {long:.1} s"));
         }
     }
 

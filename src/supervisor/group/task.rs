@@ -499,6 +499,8 @@ impl<L: Ledger> Task<L> {
                 let (caller, refused) = (caller.map(tracing::field::display), refused.as_deref());
                 warn!(group, ?command, caller, refused, "command");
             }
+            // One for each slot, in the journal; what changes with it has a line of its own, and so has long silence.
+            Entry::Note { code: "NO_EVIDENCE", text } => debug!(group, code = "NO_EVIDENCE", text, "note"),
             Entry::Note { code, text } => warn!(group, code, text, "note"),
             Entry::Shadow(shadow) => warn!(group, code = shadow.code(), text = shadow.to_string(), "note"),
         }
