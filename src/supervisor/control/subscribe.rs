@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A subscriber delays nobody: the group's loop only replaces what is to be told. One who is too slow misses changes, which
-//! the numbers tell, but never the newest; one who takes nothing for [`LONGEST_WAIT`] is dropped.
+//! the numbers tell, but never the newest; one who takes nothing for 15 s is dropped.
 
 use std::io;
 use std::sync::Arc;
