@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker_failover::engine::{Policy, PolicySettings, Silence, Trigger, TriggerRule};
-use broker_failover::supervisor::config::{Severity, effective, json_schema, load, parse};
+use broker_failover::supervisor::config::{Severity, effective, json_schema, load, load_plan, parse};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs");
 
@@ -390,5 +390,13 @@ fn what_a_start_would_refuse_or_no_hook_could_be_told_is_refused_here() {
         let found = error(from, to);
         assert!(found.contains(expected), "{expected}: {found}");
         assert!(!found.contains("sec"), "{found}");
+    }
+}
+
+#[test]
+fn a_file_without_an_end_is_refused_before_it_fills_the_memory() {
+    let endless = Path::new("/dev/zero");
+    for error in [load(endless).map(drop), load_plan(endless).map(drop)] {
+        assert_eq!(error.unwrap_err().to_string(), "found more than 64 MiB; expected a file of TOML");
     }
 }

@@ -25,7 +25,7 @@ use crate::feed::Terms;
 pub use crate::planning::Detection;
 
 pub(crate) use build::redacted;
-pub use build::{Checked, effective, load, parse, socket};
+pub use build::{Checked, effective, load, parse, socket, text_of};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
 pub use plan::{PlanFile, duration, load_plan, parse_plan};
