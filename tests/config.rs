@@ -400,3 +400,12 @@ fn a_file_without_an_end_is_refused_before_it_fills_the_memory() {
         assert_eq!(error.unwrap_err().to_string(), "found more than 64 MiB; expected a file of TOML");
     }
 }
+
+#[test]
+fn a_url_in_another_scheme_is_told_every_scheme_that_would_do() {
+    let text = include_str!("../assets/broker.example.toml").replace("https://east", "ftp://east");
+    let checked = parse(&text, Path::new(""));
+    let finding = checked.findings.iter().find(|finding| finding.key.ends_with("endpoint[0].url"));
+    let expected = "http:// or https:// and a host, with a port where the scheme has none";
+    assert_eq!(finding.map(|finding| &*finding.expected), Some(expected));
+}

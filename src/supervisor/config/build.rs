@@ -471,7 +471,7 @@ impl Builder<'_> {
         if schemes.is_empty() {
             return;
         }
-        let expected = format!("{} and host, with a port where the scheme has none", schemes.join("://, "));
+        let expected = format!("{}:// and a host, with a port where the scheme has none", schemes.join(":// or "));
         let parsed = url.parse::<Uri>().ok().filter(|uri| {
             let scheme = uri.scheme_str().unwrap_or_default();
             let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https" | "ws" | "wss");
