@@ -36,7 +36,10 @@ fn the_example_is_accepted_as_it_stands() {
     assert_eq!(group.policy, Policy::default());
     assert!(config.supervisor.socket.ends_with("tests/configs/state/control.sock"));
     let warnings: Vec<_> = checked.findings.iter().map(|finding| (finding.line, &*finding.key)).collect();
-    assert_eq!(warnings, [(26, "group[0].endpoint[1].probe")]);
+    let unstated = ["exclusivity", "required_depth"].map(|key| (6, format!("group[0].{key}")));
+    let warnings: Vec<_> = warnings.into_iter().map(|(line, key)| (line, key.to_owned())).collect();
+    assert_eq!(warnings[..2], unstated);
+    assert_eq!(warnings[2..], [(26, "group[0].endpoint[1].probe".to_owned())]);
     let detection = group.detection();
     assert_eq!(detection.refused.1.as_millis(), 1500);
     assert_eq!(detection.hung.1.as_millis(), 2300);
@@ -280,7 +283,11 @@ fn all_errors_are_reported_at_once() {
 #[test]
 fn what_is_legal_but_dangerous_is_a_warning() {
     let cases = [
-        ("cooldown = \"60s\"", "require_fence = false", "policy.require_fence"),
+        (
+            "name = \"main-account\"\n[group.policy]",
+            "name = \"main-account\"\nexclusivity = \"last-login-wins\"\n[group.policy]\nrequire_fence = false",
+            "policy.require_fence",
+        ),
         ("cooldown = \"60s\"", "max_health_age = \"2s\"", "policy.max_health_age"),
         ("priority = 10\n", "", "endpoint[1].priority"),
         ("priority = 10", "priority = 20", "endpoint[1].probe: a bare TCP probe"),

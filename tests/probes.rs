@@ -21,7 +21,8 @@ use broker_failover::engine::{
     Endpoint, EndpointId, EndpointState, Engine, FailoverOutcome, FenceStatus, Policy, ProbeResult, Timestamp,
 };
 use broker_failover::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, ExecConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, TlsConfig,
+    CancelOnDisconnect, EndpointConfig, ExecConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, Terms,
+    TlsConfig,
 };
 use broker_failover::supervisor::probes::{
     Evidence, Fault, NoEvidence, ProbeFuture, Prober, ProberError, Resolver, Verdict, of_endpoint, probe_once,
@@ -46,6 +47,7 @@ fn http() -> HttpConfig {
         headers: Vec::new(),
         expect_status: vec![200],
         expect_body: Some("ok".to_owned()),
+        account_pointer: None,
         competing_session_status: vec![409],
         tls: TlsConfig::default(),
     }
@@ -59,6 +61,7 @@ fn exec(script: &str) -> ProbeKind {
     ProbeKind::Exec(ExecConfig {
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),
         competing_session_exit: Some(75),
+        logon_refused_exit: Some(76),
     })
 }
 
@@ -66,7 +69,10 @@ fn endpoint(url: &str, kinds: &[ProbeKind]) -> EndpointConfig {
     EndpointConfig {
         endpoint: Endpoint::primary("east", "us-east-1", url),
         explicit_priority: true,
-        probes: kinds.iter().map(|kind| ProbeConfig { kind: kind.clone(), slow_after: None }).collect(),
+        probes: kinds
+            .iter()
+            .map(|kind| ProbeConfig { kind: kind.clone(), slow_after: None, terms: Terms::default() })
+            .collect(),
         require: Require::All,
         watch: None,
         shared_fate: Vec::new(),
@@ -212,7 +218,8 @@ async fn http_against_each_fault() {
         ("half-open", Mode::HalfOpen, "Timeout"),
         ("garbage", Mode::Garbage, "UnexpectedAnswer"),
         ("429", throttle(429, "60"), "?Throttled"),
-        ("418", throttle(418, "Sun, 06 Nov 2190 08:49:37 GMT"), "?Throttled"),
+        ("401", Mode::Status(401), "LogonRefused"),
+        ("418", throttle(418, "Sun, 06 Nov 2190 08:49:37 GMT"), "?Banned"),
     ];
     let mut cases = Vec::new();
     let mut front_ends = Vec::new();
@@ -221,7 +228,12 @@ async fn http_against_each_fault() {
         let url = front_end.url("http").replace("//", "//user:s3cret@");
         let mut config = http();
         config.headers.push(("X-Key".to_owned(), "s3cret".to_owned()));
-        cases.push(Case::new(name, prober(&url, &[ProbeKind::Http(config)]), expected));
+        let mut case = Case::new(name, prober(&url, &[ProbeKind::Http(config)]), expected);
+        if expected == "?Banned" {
+            // Nobody asks again before it is over.
+            case.expected[1..].fill("?Throttled");
+        }
+        cases.push(case);
         front_ends.push(front_end);
     }
     // The right answer, too late.
@@ -231,7 +243,8 @@ async fn http_against_each_fault() {
     let limited = of_endpoint(&config, &Resolver::default()).expect("a prober");
     cases.push(Case::new("slow_after", limited, "Slow"));
     run(&cases).await;
-    let throttled: Vec<_> = front_ends[13..15].iter().map(|front_end| front_end.counts().requests).collect();
+    let throttled: Vec<_> =
+        [13, 15].map(|place| &front_ends[place]).iter().map(|front_end| front_end.counts().requests).collect();
     assert!(throttled.iter().all(|requests| *requests <= 10), "one request in each attempt: {throttled:?}");
 }
 
@@ -311,8 +324,11 @@ async fn a_certificate_tells_how_long_it_still_holds_and_may_have_another_name()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exec_against_each_end_of_a_program() {
     let marker = "broker-failover-probe-that-hangs";
-    let missing =
-        ProbeKind::Exec(ExecConfig { command: vec!["/nonexistent/probe".to_owned()], competing_session_exit: None });
+    let missing = ProbeKind::Exec(ExecConfig {
+        command: vec!["/nonexistent/probe".to_owned()],
+        competing_session_exit: None,
+        logon_refused_exit: None,
+    });
     let mut cases = vec![
         Case::new("exit 0", prober("fix://127.0.0.1:1", &[exec("exit 0")]), "+"),
         Case::new(
@@ -424,8 +440,15 @@ fn what_cannot_be_carried_out_is_refused_before_anything_is_asked() {
     let text = refused(url, &[with(&|c| c.headers.push(("X".to_owned(), "s3cret\r\nY: z".to_owned())))]);
     assert!(text.contains("header \"X\"") && !text.contains("s3cret"));
     assert!(
-        refused(url, &[ProbeKind::Exec(ExecConfig { command: Vec::new(), competing_session_exit: None })])
-            .contains("command")
+        refused(
+            url,
+            &[ProbeKind::Exec(ExecConfig {
+                command: Vec::new(),
+                competing_session_exit: None,
+                logon_refused_exit: None
+            })]
+        )
+        .contains("command")
     );
     let tls = |ca_file: &str| ProbeKind::Tls(TlsConfig { ca_file: Some(ca_file.into()), server_name: None });
     assert!(refused("tls://h", &[tls("/nonexistent.pem")]).contains("/nonexistent.pem"));
@@ -649,6 +672,7 @@ async fn b14_being_asked_for_patience_stops_everyone_who_shares_the_quota_and_mo
     }
     // Asked when P is, before anybody knew.
     cases[0].expected[0] = "+";
+    cases[2].expected[0] = "?Banned";
     let before = p.counts().requests;
     run(&cases).await;
     assert!(p.counts().requests - before <= 10, "once in each attempt");

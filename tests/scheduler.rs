@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use broker_failover::engine::{Endpoint, EndpointId};
 use broker_failover::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, TlsConfig,
+    CancelOnDisconnect, EndpointConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, Terms, TlsConfig,
 };
 use broker_failover::supervisor::probes::{NoEvidence, Prober, Resolver, Verdict, of_endpoint};
 use broker_failover::supervisor::scheduler::{Event, Group, Options, Scheduler, SlotResult, Watch};
@@ -25,7 +25,7 @@ fn prober(url: &str, kind: ProbeKind) -> Arc<dyn Prober> {
     let config = EndpointConfig {
         endpoint: Endpoint::primary("east", "us-east-1", url),
         explicit_priority: true,
-        probes: vec![ProbeConfig { kind, slow_after: None }],
+        probes: vec![ProbeConfig { kind, slow_after: None, terms: Terms::default() }],
         require: Require::All,
         watch: None,
         shared_fate: Vec::new(),
@@ -41,6 +41,7 @@ fn http(front_end: &FrontEnd) -> Arc<dyn Prober> {
         headers: Vec::new(),
         expect_status: vec![200],
         expect_body: Some("ok".to_owned()),
+        account_pointer: None,
         competing_session_status: Vec::new(),
         tls: TlsConfig::default(),
     };

@@ -144,7 +144,7 @@ impl Load {
             if place == 0 {
                 let _ = write!(
                     text,
-                    "[[group]]\nname = \"g{group}\"\n[group.policy]\nrequire_fence = false\n\
+                    "[[group]]\nname = \"g{group}\"\nexclusivity = \"last-login-wins\"\n[group.policy]\nrequire_fence = false\n\
                      require_reconciliation = false\n[group.probing]\ninterval = \"{interval}ms\"\n\
                      interval_when_failing = \"{interval}ms\"\ntimeout = \"{TIMEOUT}ms\"\njitter = 1.0\n\
                      [group.failback]\nmode = \"manual\"\n"

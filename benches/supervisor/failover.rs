@@ -515,7 +515,8 @@ fn supervising(pace: Pace, groups: &[&str], servers: &[Server]) -> String {
         };
         let _ = write!(
             text,
-            "[[group]]\nname = \"{name}\"\n[group.policy]\nfailure_threshold = {threshold}\ncooldown = \"1ms\"\n\
+            "[[group]]\nname = \"{name}\"\nexclusivity = \"last-login-wins\"\n[group.policy]\n\
+             failure_threshold = {threshold}\ncooldown = \"1ms\"\n\
              require_fence = {staged}\nrequire_reconciliation = {staged}\n\
              [group.probing]\ninterval = \"{interval}ms\"\ninterval_when_failing = \"{again}ms\"\n\
              timeout = \"{timeout}ms\"\n[group.failback]\nmode = \"manual\"\n"

@@ -12,8 +12,8 @@ use crate::engine::{Endpoint, Policy, PolicySettings, ResumeAfterHalt, Silence, 
 use crate::feed::WhenStale;
 
 use super::config::{
-    CancelOnDisconnect, Config, EndpointConfig, FailbackMode, GroupConfig, Hooks, Probing, Require, SupervisorConfig,
-    redacted,
+    CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hooks, Probing, Require,
+    SupervisorConfig, redacted,
 };
 
 /// What a reload does to one group.
@@ -125,6 +125,18 @@ macro_rules! in_small_letters {
 
 in_small_letters!(CancelOnDisconnect, FailbackMode, Require, ResumeAfterHalt, Silence, WhenStale);
 
+impl InWords for Depth {
+    fn in_words(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
+impl InWords for Exclusivity {
+    fn in_words(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
 impl InWords for Trigger {
     fn in_words(&self) -> String {
         match self.rule() {
@@ -163,6 +175,8 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     let GroupConfig {
         name: _,
         rto,
+        exclusivity,
+        required_depth,
         feed,
         policy,
         shadow,
@@ -209,6 +223,8 @@ pub fn of_group(old: &GroupConfig, new: &GroupConfig) -> Option<GroupChange> {
     words.extend(policy.into_iter().chain(probing));
     words.extend(of_shadow(shadow.as_ref(), new.shadow.as_ref()));
     differs(&mut words, "rto", rto, &new.rto);
+    differs(&mut words, "exclusivity", exclusivity, &new.exclusivity);
+    differs(&mut words, "required_depth", required_depth, &new.required_depth);
     if let (Some(before), Some(after)) = (feed, &new.feed) {
         differs(&mut words, "feed_valid_for", &before.terms.valid_for, &after.terms.valid_for);
         differs(&mut words, "feed_when_stale", &before.terms.when_stale, &after.terms.when_stale);

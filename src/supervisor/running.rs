@@ -26,7 +26,7 @@ use super::journal::{
     Body, Checkpoint, ConfigRecord, Entry, Follow, Journal, JournalFailed, JournalHandle, Keep, OpenError, Options,
     Recovered, RecoveredGroup, flow_text,
 };
-use super::probes::{ProberError, Resolver, farewell};
+use super::probes::{Limits, ProberError, Resolver, farewell};
 use super::report::Desk;
 use super::scheduler::{self, Scheduler};
 use reloader::{Askers, Reloader, Watching, askers};
@@ -134,16 +134,19 @@ impl Supervisor {
         let clock = BootClock::default();
         let (journal, recovered) = Journal::open(journal_options(config), clock.now())?;
         let scheduler = Scheduler::start(scheduler::Options { clock, seed: options.seed })?;
-        let resolver = Resolver::default();
+        let (resolver, limits) = (Resolver::default(), Limits::default());
+        limits.set_budgets(&config.budgets);
         // What may be refused comes first, for every group: a supervisor that does not start ran no hook of any.
         let mut ready = Vec::new();
         for group in &config.groups {
             let refused = |error| StartError::Probe { group: group.name.clone(), error };
-            let askers = askers(group, |_| true, &resolver).map_err(refused)?;
+            let askers = askers(group, |_| true, &resolver, &limits).map_err(refused)?;
             // A rehearsal tells no gateway anything.
             let feed = group.feed.as_ref().filter(|_| !options.dry_run).map(GroupFeed::open).transpose();
             let feed = feed.map_err(|error| StartError::Feed { group: group.name.clone(), error })?;
-            ready.push((restored(group, &recovered, options, clock)?, askers, feed));
+            let core = restored(group, &recovered, options, clock)?;
+            limits.recall(&group.name, &core.state().refused_logons);
+            ready.push((core, askers, feed));
         }
         for (core, ..) in &ready {
             record_start(&journal.handle(), core, &config.hash, clock).await?;
@@ -152,7 +155,7 @@ impl Supervisor {
         let (mut groups, mut watching) = (Vec::new(), BTreeMap::new());
         for (group, (core, askers, feed)) in config.groups.iter().zip(ready) {
             say_usable(&core, clock);
-            let (mut asked, results) = watch(group, &scheduler, askers, &reports);
+            let (mut asked, results) = watch(group, &scheduler, askers, &reports, &limits);
             let handle = task::start(core, journal.handle(), clock, results, feed);
             asked.hold(group, handle.inbox.clone());
             watching.insert(group.name.clone(), asked);
@@ -161,8 +164,16 @@ impl Supervisor {
         tell_of_failure(journal.handle(), &groups);
         let (groups, file) = (Arc::from(groups), options.file.clone());
         let (config, journal_handle) = (config.clone(), journal.handle());
-        let reloader =
-            Reloader { file, config, groups: Arc::clone(&groups), watching, journal: journal_handle, clock, resolver };
+        let reloader = Reloader {
+            file,
+            config,
+            groups: Arc::clone(&groups),
+            watching,
+            journal: journal_handle,
+            clock,
+            resolver,
+            limits,
+        };
         let (reloads, reloader) = reloader.start();
         Ok(Self { groups, reloads, reports, clock, journal, reloader, scheduler })
     }
@@ -325,12 +336,18 @@ fn tell_of_failure(journal: JournalHandle, groups: &[GroupHandle]) {
 }
 
 /// Asks the group's endpoints, and where their results come out.
-fn watch(group: &GroupConfig, scheduler: &Scheduler, askers: Askers, reports: &Desk) -> (Watching, Results) {
+fn watch(
+    group: &GroupConfig,
+    scheduler: &Scheduler,
+    askers: Askers,
+    reports: &Desk,
+    limits: &Limits,
+) -> (Watching, Results) {
     let (sender, events) = mpsc::channel(BACKLOG);
     let mut watching = Watching::new(scheduler.group(sender), reports.clone());
     for (name, asker) in askers {
         watching.watch(group, &name, asker);
     }
-    let results = Results { events, watched: watching.endpoints.clone() };
+    let results = Results { events, watched: watching.endpoints.clone(), limits: limits.clone() };
     (watching, results)
 }

@@ -174,6 +174,12 @@ pub fn metrics(groups: &[GroupStatus]) -> String {
     endpoint_gauge("endpoint_healthy", "1 while HEALTHY and fresh", &|_, one| {
         Some(flag(one.state == "HEALTHY" && one.fresh))
     });
+    endpoint_gauge("endpoint_barred", "Causes for which it is no target, however green", &|_, one| {
+        Some(to_i64(u64::try_from(one.bars.len()).unwrap_or(u64::MAX)))
+    });
+    endpoint_gauge("endpoint_account_mismatch", "1 while it is barred for fronting another account", &|_, one| {
+        Some(flag(one.bars.contains(&"ACCOUNT_MISMATCH")))
+    });
     endpoint_gauge("endpoint_consecutive_failures", "Failures since the last success", &|_, one| {
         Some(i64::from(one.consecutive_failures))
     });

@@ -37,7 +37,7 @@ const THREE_SECONDS: Assumptions = Assumptions {
 pub(crate) fn group(names: &[&str], policy: &str, rest: &str) -> GroupConfig {
     use std::fmt::Write as _;
     let mut text = format!(
-        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n[[group]]\nname = \"main\"\n[group.policy]\n{policy}\n{rest}\n"
+        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n[[group]]\nname = \"main\"\nexclusivity = \"venue-arbitrated\"\n[group.policy]\n{policy}\n{rest}\n"
     );
     for (place, name) in names.iter().enumerate() {
         let role = if place == 0 { "primary = true".to_owned() } else { format!("priority = {}", 10 * place) };

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use broker_failover::engine::Endpoint;
 use broker_failover::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, FixConfig, FixVersion, ProbeConfig, ProbeKind, Require, TlsConfig,
+    CancelOnDisconnect, EndpointConfig, FixConfig, FixVersion, ProbeConfig, ProbeKind, Require, Terms, TlsConfig,
 };
 use broker_failover::supervisor::probes::{Evidence, Prober, Resolver, Verdict, farewell, of_endpoint, probe_once};
 
@@ -70,7 +70,11 @@ pub(crate) fn prober(url: &str, config: &FixConfig) -> Arc<dyn Prober> {
     let endpoint = EndpointConfig {
         endpoint: Endpoint::primary("east", "us-east-1", url),
         explicit_priority: true,
-        probes: vec![ProbeConfig { kind: ProbeKind::Fix(Box::new(config.clone())), slow_after: None }],
+        probes: vec![ProbeConfig {
+            kind: ProbeKind::Fix(Box::new(config.clone())),
+            slow_after: None,
+            terms: Terms::default(),
+        }],
         require: Require::All,
         shared_fate: Vec::new(),
         watch: None,

@@ -28,7 +28,7 @@ probe = {{ fix = {{ {fix} }} }}
 [[group.endpoint]]
 name = "west"
 region = "us-west-2"
-url = "fix://127.0.0.1:1"
+url = "tcp://127.0.0.1:1"
 priority = 10
 probe = {{ tcp = {{}} }}
 "#
@@ -121,8 +121,8 @@ fn check_refuses_two_probes_of_one_identity_or_with_one_file() {
     let folder = folder("apart");
     let two = |west: &str| {
         let path = file(&folder, "fix://127.0.0.1:5", &keys("PROBE"));
-        let text =
-            fs::read_to_string(&path).expect("read").replace("{ tcp = {} }", &format!("{{ fix = {{ {west} }} }}"));
+        let text = fs::read_to_string(&path).expect("read").replace("tcp://", "fix://");
+        let text = text.replace("{ tcp = {} }", &format!("{{ fix = {{ {west} }} }}"));
         fs::write(&path, text).expect("written");
         check(&path, &[])
     };

@@ -28,7 +28,7 @@ struct Scene {
 /// `east` is `url` with this probe and watch; `west` is at `backup`.
 fn group(name: &str, url: &str, probe: &str, watch: &str, backup: &Server) -> String {
     format!(
-        "[[group]]\nname = \"{name}\"\n[group.policy]\nfailure_threshold = 3\nrequire_fence = false\n\
+        "[[group]]\nname = \"{name}\"\nexclusivity = \"last-login-wins\"\n[group.policy]\nfailure_threshold = 3\nrequire_fence = false\n\
          require_reconciliation = false\nmax_health_age = \"3h\"\n\
          [group.probing]\ninterval = \"1h\"\ninterval_when_failing = \"30m\"\ntimeout = \"2s\"\njitter = 0.0\n\
          [group.failback]\nmode = \"manual\"\n\

@@ -24,7 +24,8 @@ fn text(supervisor: &str, group: &str, policy: &str, report: &str) -> String {
         )
     };
     format!(
-        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{supervisor}\n[[group]]\nname = \"main\"\n{group}\n[group.policy]\n\
+        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n{supervisor}\n[[group]]\nname = \"main\"\n\
+         exclusivity = \"unknown\"\nrequired_depth = \"reachable\"\n{group}\n[group.policy]\n\
          {policy}\n{}{}[group.hooks]\n{hooks}",
         endpoint("east", "primary = true"),
         endpoint("north", "priority = 10"),

@@ -106,6 +106,15 @@ enum Command {
     #[command(after_help = "Exit status: 0 taken over, or nothing differs; 1 refused, nothing was changed; 2 no \
         supervisor answers.")]
     Reload(control::Supervisor),
+    /// Let an endpoint be a target again that was found to front another account: you made sure that it does not
+    Unbar {
+        #[command(flatten)]
+        target: control::Target,
+        /// The endpoint
+        endpoint: String,
+    },
+    /// Let probes log on again after two logons were refused: you made sure of the credential
+    ClearLogons(control::Target),
     /// Put an endpoint into maintenance, or take it out
     Maintenance {
         #[command(flatten)]
@@ -202,6 +211,8 @@ fn main() -> ExitCode {
         Command::Maintenance { target, endpoint, state } => {
             control::command(&target, group::Command::Maintenance { endpoint, on: state == "on" })
         }
+        Command::Unbar { target, endpoint } => control::command(&target, group::Command::Unbar { endpoint }),
+        Command::ClearLogons(target) => control::command(&target, group::Command::ClearLogons),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Journal(arguments) => journal::run(&arguments),
         Command::Completions { shell } => {

@@ -6,7 +6,7 @@ use crate::engine::{
     EndpointId, EndpointState, Engine, HaltCode, OrderFlow, Policy, PolicySettings, Reason, ResumeAfterHalt,
     SwitchEvent, Timestamp,
 };
-use crate::supervisor::config::{FailbackMode, GroupConfig, Hook, HookAction, Hooks};
+use crate::supervisor::config::{Depth, FailbackMode, GroupConfig, Hook, HookAction, Hooks};
 use crate::supervisor::group::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome};
 use crate::supervisor::hooks::{HookReport, HookResult, ReconcileCounts, Stage};
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
@@ -163,7 +163,7 @@ impl World {
                 Effect::Record { entry: Entry::Input { answer: Outcome::Decided("SWITCHED", code), .. }, .. } => {
                     self.reason = Reason::ALL.into_iter().find(|reason| reason.code() == code);
                 }
-                Effect::Record { .. } | Effect::Publish { .. } | Effect::Reply(_) => {}
+                Effect::Record { .. } | Effect::Publish { .. } | Effect::ClearLogons | Effect::Reply(_) => {}
             }
         }
     }
@@ -206,6 +206,8 @@ fn prepared(group: &GroupConfig, assumptions: &Assumptions) -> Result<GroupConfi
         no_evidence_alarm: Duration::MAX,
         // What it would do is looked at by a replay of its own.
         shadow: None,
+        // The journal says that a path answered, and not how deep.
+        required_depth: Depth::Reachable,
         ..group.clone()
     })
 }

@@ -21,9 +21,9 @@ use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
-    CancelOnDisconnect, Config, EndpointConfig, ExecConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
-    HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig, WebSocketConfig, fix, keys,
-    lint,
+    CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
+    HookAction, Hooks, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig,
+    WebSocketConfig, fix, keys, lint,
 };
 
 /// What checking a file came to.
@@ -103,10 +103,15 @@ fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
     let mut builder = Builder { folder, findings, lookups: BootClock::default() };
     let supervisor = builder.supervisor(&file);
     let groups = builder.groups(&file);
+    let budgets = builder.budgets(&file);
+    // A group that is not whole is not in the list, and places in it are not those of the file.
+    if builder.findings.errors() == 0 {
+        builder.within_budgets(&file, &budgets, &groups);
+    }
     let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     let sound = builder.findings.errors() == 0;
     let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
-    let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, hash });
+    let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, budgets, hash });
     (Checked { config, findings: builder.findings.sorted(), socket }, file)
 }
 
@@ -206,6 +211,8 @@ impl Builder<'_> {
         };
         let mut group = GroupConfig {
             name,
+            exclusivity: Exclusivity::of(table.text("exclusivity")?),
+            required_depth: Depth::of(table.text("required_depth")?)?,
             feed: None,
             probing,
             endpoints,
@@ -411,6 +418,7 @@ impl Builder<'_> {
             _ => &[],
         };
         self.check_url(endpoint, url, schemes);
+        let exit = |key| inner.integer(key).and_then(|status| u8::try_from(status).ok());
         let tls = self.tls(inner);
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
@@ -421,6 +429,7 @@ impl Builder<'_> {
                 headers: inner.text_map("headers"),
                 expect_status: inner.statuses("expect_status"),
                 expect_body: inner.text("expect_body").map(str::to_owned),
+                account_pointer: self.pointer(endpoint, inner),
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
@@ -429,16 +438,16 @@ impl Builder<'_> {
             "websocket" => ProbeKind::WebSocket(self.websocket(inner, tls)?),
             _ => ProbeKind::Exec(ExecConfig {
                 command: self.command(inner)?,
-                competing_session_exit: inner
-                    .integer("competing_session_exit")
-                    .and_then(|status| u8::try_from(status).ok()),
+                competing_session_exit: exit("competing_session_exit"),
+                logon_refused_exit: exit("logon_refused_exit"),
             }),
         };
         let slow_after = match inner.duration("slow_after") {
             Some(_) => Some(self.positive(inner, "slow_after")?),
             None => None,
         };
-        Some(ProbeConfig { kind, slow_after })
+        let terms = self.terms(endpoint, inner, &kind, url);
+        Some(ProbeConfig { kind, slow_after, terms })
     }
 
     pub(super) fn tls(&mut self, table: &Table) -> TlsConfig {
@@ -464,6 +473,24 @@ impl Builder<'_> {
             self.error(table, "subscribe", found, "expect_message beside subscribe");
         }
         Some(config)
+    }
+
+    /// A pointer to the account must be one, and there must be an account to compare with.
+    fn pointer(&mut self, endpoint: &Table, table: &Table) -> Option<String> {
+        let pointer = table.text("account_pointer")?.to_owned();
+        let escapes = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+        if !(pointer.is_empty() || pointer.starts_with('/')) || !escapes {
+            self.error(table, "account_pointer", format!("{pointer:?}"), "a JSON pointer such as \"/account/id\"");
+        }
+        if endpoint.text("account").is_none() {
+            self.error(
+                table,
+                "account_pointer",
+                "an account to read and none to compare it with",
+                "account at the endpoint",
+            );
+        }
+        Some(pointer)
     }
 
     /// The url must say where to connect, in a scheme that the probe speaks.

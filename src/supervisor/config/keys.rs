@@ -70,6 +70,7 @@ pub(super) static FILE: Shape = Shape {
     keys: &[
         key("supervisor", Table(&SUPERVISOR), Required, "The supervisor itself"),
         key("group", Tables(&GROUP), Required, "One broker account each"),
+        key("budget", Tables(&BUDGET), Default("[]"), "What probes may ask of one credential or address, in all"),
     ],
 };
 
@@ -108,6 +109,16 @@ static SUPERVISOR: Shape = Shape {
     ],
 };
 
+static BUDGET: Shape = Shape {
+    about: "What the probes that name it may ask in all, whatever the number of paths that share it",
+    keys: &[
+        key("name", Text, Required, "Unique name"),
+        key("requests", Integer { least: 1, most: 100_000 }, Optional, "The most requests in any span of per"),
+        key("logons", Integer { least: 1, most: 100_000 }, Optional, "The most logons in any span of per"),
+        key("per", Duration, Required, "The span"),
+    ],
+};
+
 static GROUP: Shape = Shape {
     about: "One broker account",
     keys: &[
@@ -117,6 +128,25 @@ static GROUP: Shape = Shape {
             Duration,
             Optional,
             "From a fault until orders flow again, at worst; settings that cannot meet it are refused",
+        ),
+        key(
+            "exclusivity",
+            Choice(&[
+                "last-login-wins",
+                "oldest-evicted",
+                "refused-until-aged",
+                "venue-arbitrated",
+                "dual-live",
+                "unknown",
+            ]),
+            Default("\"unknown\""),
+            "What the broker does with a second session of one identity; unknown is read as the strictest of each",
+        ),
+        key(
+            "required_depth",
+            Choice(&["reachable", "authenticated", "order-path"]),
+            Default("\"reachable\""),
+            "What must have been proved of a path within max_health_age for it to be a target",
         ),
         key(
             "follow_within",
@@ -294,6 +324,7 @@ static ENDPOINT: Shape = Shape {
         key("trigger", Table(&TRIGGER), Optional, "What makes this path DOWN; default: what the policy says"),
         key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
         key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
+        key("budget", Text, Optional, "The budget of its probes that name none"),
         key("watch", Table(&WATCH), Optional, "A session held open beside the probes, whose end fires probes at once"),
         key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),
         key(
@@ -324,12 +355,31 @@ static PROBE: Shape = Shape {
 };
 
 const SLOW_AFTER: Key = key("slow_after", Duration, Optional, "An answer that takes as long counts as a failure");
+const PROVES: Key = key(
+    "proves",
+    Choice(&["reachable", "authenticated", "order-path"]),
+    Optional,
+    "The depth of a success, where the kind can prove more than the default; default: reachable",
+);
+const IDENTITY: Key = key(
+    "identity",
+    Choice(&["none", "own", "trading"]),
+    Optional,
+    "Whose session it opens: its own, or the one that trades; none: it does not log on",
+);
+const CREDENTIAL: Key = key(
+    "credential",
+    Text,
+    Optional,
+    "The login that it uses, by a name; after two refused logons nobody uses it until clear-logons; default: identity",
+);
+const BUDGET_NAME: Key = key("budget", Text, Optional, "The [[budget]] that its requests are charged to");
 const CA_FILE: Key = key("ca_file", Text, Optional, "PEM file of the authorities to trust instead of the system's");
 const SERVER_NAME: Key = key("server_name", Text, Optional, "Name to send and check, if not the url's host");
 
-static TCP: Shape = Shape { about: "Connect", keys: &[SLOW_AFTER] };
+static TCP: Shape = Shape { about: "Connect", keys: &[PROVES, BUDGET_NAME, SLOW_AFTER] };
 
-static TLS: Shape = Shape { about: "TLS handshake", keys: &[CA_FILE, SERVER_NAME, SLOW_AFTER] };
+static TLS: Shape = Shape { about: "TLS handshake", keys: &[CA_FILE, SERVER_NAME, PROVES, BUDGET_NAME, SLOW_AFTER] };
 
 const PATH: Key = key("path", Text, Default("\"/\""), "Path and query");
 const HEADERS: Key = key("headers", TextMap, Default("{}"), "Extra headers; their values are never logged");
@@ -349,9 +399,19 @@ static HTTP: Shape = Shape {
         HEADERS,
         key("expect_status", Statuses, Default("[200]"), "Statuses that are a success"),
         key("expect_body", Text, Optional, "Text that the body must contain"),
+        key(
+            "account_pointer",
+            Text,
+            Optional,
+            "JSON pointer (RFC 6901) to the account in the body, such as \"/account/id\": another one than account is a fault",
+        ),
         COMPETING_SESSION_STATUS,
         CA_FILE,
         SERVER_NAME,
+        PROVES,
+        IDENTITY,
+        CREDENTIAL,
+        BUDGET_NAME,
         SLOW_AFTER,
     ],
 };
@@ -372,6 +432,10 @@ static WEBSOCKET: Shape = Shape {
         COMPETING_SESSION_STATUS,
         CA_FILE,
         SERVER_NAME,
+        PROVES,
+        IDENTITY,
+        CREDENTIAL,
+        BUDGET_NAME,
         SLOW_AFTER,
     ],
 };
@@ -425,6 +489,16 @@ static EXEC: Shape = Shape {
             Optional,
             "Exit status that says that another session holds our login: no evidence about the path",
         ),
+        key(
+            "logon_refused_exit",
+            Integer { least: 1, most: 255 },
+            Optional,
+            "Exit status that says that our credential was not accepted",
+        ),
+        PROVES,
+        IDENTITY,
+        CREDENTIAL,
+        BUDGET_NAME,
         SLOW_AFTER,
     ],
 };

@@ -10,12 +10,15 @@ use hyper::Uri;
 
 use super::build;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, feed, fix, recovery, reports, watch};
+use super::{
+    EndpointConfig, GroupConfig, HttpConfig, ProbeKind, WebSocketConfig, depth, feed, fix, recovery, reports, watch,
+};
 use crate::manager::Clock;
 use crate::supervisor::certificates::{SOON, first_of_file, in_words};
 use crate::supervisor::clock::BootClock;
 
 pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &GroupConfig) {
+    depth::check(builder, table, group);
     policy(builder, table, group);
     endpoints(builder, table, group);
     fix::lint(builder, table, group);

@@ -1,6 +1,8 @@
 //! The supervisor's configuration: what a checked TOML file says.
 
+mod budget;
 mod build;
+mod depth;
 mod effective;
 mod feed;
 mod findings;
@@ -21,11 +23,12 @@ use std::time::Duration;
 use super::probes::{Password, Secret};
 use super::scheduler::{Confirming, MOST_CONFIRMS};
 use crate::engine::{Endpoint, Policy, Silence, TriggerRule};
-use crate::feed::Terms;
 pub use crate::planning::Detection;
 
+pub use budget::BudgetConfig;
 pub(crate) use build::redacted;
 pub use build::{Checked, effective, load, parse, socket, text_of};
+pub use depth::{Depth, Exclusivity, Identity, Terms};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};
 pub use plan::{PlanFile, duration, load_plan, parse_plan};
@@ -38,6 +41,8 @@ pub struct Config {
     pub supervisor: SupervisorConfig,
     /// `[[group]]`, in order; names are unique.
     pub groups: Vec<GroupConfig>,
+    /// `[[budget]]`: what probes may ask of one credential or address.
+    pub budgets: Vec<BudgetConfig>,
     /// SHA-256 of the file, in hexadecimal; the journal keeps it.
     pub hash: String,
 }
@@ -70,6 +75,10 @@ pub struct GroupConfig {
     pub name: String,
     /// From a fault until orders flow again, at worst. Settings that cannot meet it are refused. Absent: not checked.
     pub rto: Option<Duration>,
+    /// What the broker does with a second session of one identity. Default unknown, which is read as the strictest of each.
+    pub exclusivity: Exclusivity,
+    /// What must have been proved of a path within `max_health_age` for it to be a target. Default reachable.
+    pub required_depth: Depth,
     /// `feed`: what gateways read. None if absent.
     pub feed: Option<FeedConfig>,
     /// `[group.policy]`
@@ -100,7 +109,7 @@ pub struct FeedConfig {
     pub path: PathBuf,
     /// How long it holds, and what gateways do then. Default: the worst detection time of the group's paths, at least 2 s
     /// and at most 30 s; hold.
-    pub terms: Terms,
+    pub terms: crate::feed::Terms,
 }
 
 /// `[group.probing]`
@@ -180,6 +189,8 @@ pub struct ProbeConfig {
     pub kind: ProbeKind,
     /// An answer that takes as long or longer counts as a failure.
     pub slow_after: Option<Duration>,
+    /// What its success proves, and what it costs.
+    pub terms: Terms,
 }
 
 /// What a probe does. The address is the endpoint's `url`.
@@ -223,6 +234,8 @@ pub struct HttpConfig {
     pub expect_status: Vec<u16>,
     /// The body must contain this.
     pub expect_body: Option<String>,
+    /// JSON pointer to the account in the body.
+    pub account_pointer: Option<String>,
     /// These say that another session holds our login. Default none.
     pub competing_session_status: Vec<u16>,
     /// TLS, for https.
@@ -277,6 +290,8 @@ pub struct ExecConfig {
     pub command: Vec<String>,
     /// This says that another session holds our login.
     pub competing_session_exit: Option<u8>,
+    /// This says that our credential was not accepted.
+    pub logon_refused_exit: Option<u8>,
 }
 
 /// A FIX session, on an identity that does not trade.

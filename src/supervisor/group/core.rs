@@ -19,6 +19,7 @@ use super::super::hooks::{HookReport, HookRequest, Stage};
 use super::super::journal::{Follow, Peer, ShadowRecord, StageRecord};
 use super::super::probes::Verdict;
 use super::DriverState;
+use super::bars::Measured;
 use super::certificates::Seen;
 use super::hooks::Lane;
 use super::live::{Live, Sending};
@@ -122,6 +123,13 @@ pub enum Command {
     Pause,
     /// End a pause.
     Unpause,
+    /// Let an endpoint be a target again that was found to front another account: a person made sure.
+    Unbar {
+        /// The endpoint.
+        endpoint: String,
+    },
+    /// Let probes log on again after logons were refused: a person made sure of the credential.
+    ClearLogons,
     /// Put an endpoint into maintenance or take it out.
     Maintenance {
         /// The endpoint.
@@ -162,6 +170,8 @@ pub enum Effect {
         /// Number of the run.
         ticket: u64,
     },
+    /// Let probes log on again.
+    ClearLogons,
     /// Answer whoever asked by this event.
     Reply(Result<String, String>),
 }
@@ -302,6 +312,8 @@ pub struct Core {
     /// Endpoints without a result since a reload made them others.
     pub(super) unheard: Vec<EndpointId>,
     pub(super) lane: Lane,
+    /// What probes measured beside health.
+    pub(super) measured: Measured,
     pub(super) live: Live,
     /// Certificates that probes saw.
     pub(super) certificates: Vec<Seen>,
@@ -338,6 +350,7 @@ impl Core {
             awaited,
             unheard: Vec::new(),
             lane: Lane::default(),
+            measured: Measured::default(),
             live: Live::default(),
             certificates: Vec::new(),
             sessions: BTreeMap::new(),
@@ -465,10 +478,15 @@ impl Core {
         let result = match verdict {
             Verdict::Success(evidence) => {
                 self.see_certificate(now, endpoint, evidence.certificate_expires_in, effects);
+                self.succeeded(now, endpoint, &evidence, effects);
                 ProbeResult::Success
             }
-            Verdict::PathFault { fault, text } => ProbeResult::Failure(format!("{fault:?}: {text}").into()),
-            Verdict::NoEvidence { cause, text, .. } => {
+            Verdict::PathFault { fault, text } => {
+                self.faulted(now, endpoint, fault, &text, effects);
+                ProbeResult::Failure(format!("{fault:?}: {text}").into())
+            }
+            Verdict::NoEvidence { cause, text, retry_after } => {
+                self.withheld(now, endpoint, cause, retry_after, effects);
                 let name = self.name(endpoint);
                 note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
                 return self.say_targets(now, first, effects);
@@ -496,6 +514,7 @@ impl Core {
             Engine::restore(self.engine.policy().clone(), self.engine.snapshot(now), now, RestartKind::Monitor);
         if let Ok(engine) = restarted {
             self.engine = engine;
+            self.measured.stalled();
             self.begin_shadow_anew(now);
             self.awaited = self.engine.endpoints().map(|(id, _)| id).collect();
             let entry = Entry::Input { verb: Verb::Restart(RestartKind::Monitor), answer: Outcome::Taken };
@@ -678,6 +697,7 @@ impl Core {
             }
             return;
         }
+        self.follow_measured(now, effects);
         self.say_stages(now, effects);
         if !self.dry_run {
             if let (FenceClaim::Epoch(epoch), false) = (self.claim(now), self.engine.is_spent()) {
@@ -696,6 +716,7 @@ impl Core {
             if self.is_paused() {
                 self.assess(now, effects);
             } else if self.memory.failed_switches < MOST_FAILED_SWITCHES {
+                self.leave_banned(now, effects);
                 self.evaluate(now, effects);
             }
         }
@@ -734,7 +755,7 @@ impl Core {
         }
     }
 
-    fn halt(&mut self, now: Timestamp, code: &str, text: String, effects: &mut Vec<Effect>) {
+    pub(super) fn halt(&mut self, now: Timestamp, code: &str, text: String, effects: &mut Vec<Effect>) {
         if let Ok(order) = HaltOrder::new(code, text) {
             let _ = self.take(now, Input::Halt(order), effects);
         }

@@ -13,6 +13,7 @@ use super::super::journal::{
     Answer, Body, CommandRecord, Entry as Record, Follow, HookEndRecord, HookStartRecord, JournalHandle, NoteRecord,
 };
 use super::DriverState;
+use super::bars::{LOGON_ACCEPTED, LOGON_REFUSED};
 use super::core::{Command, Entry, HALT_BEGINS, Outcome, Plan, Proof};
 use super::stages::Reached;
 use super::task::Ledger;
@@ -95,6 +96,11 @@ impl Follow for DriverState {
                 self.halt_confirmed = false;
                 self.halt_told = false;
             }
+            Body::Note(note) if note.code == LOGON_REFUSED => {
+                let refused = self.refused_logons.entry(note.text.clone()).or_default();
+                *refused = refused.saturating_add(1);
+            }
+            Body::Note(note) if note.code == LOGON_ACCEPTED => drop(self.refused_logons.remove(&note.text)),
             Body::Command(CommandRecord { peer, command, refused: None }) => {
                 if let Ok(command) = serde_json::from_value(command.clone()) {
                     let by = peer.map_or_else(|| "a person".to_owned(), |peer| peer.to_string());
@@ -142,6 +148,7 @@ impl DriverState {
         match command {
             Command::Pause => self.paused = true,
             Command::Unpause => self.paused = false,
+            Command::ClearLogons => self.refused_logons.clear(),
             Command::RepeatHook => self.unknown_hooks.clear(),
             Command::ConfirmFence { epoch } => {
                 self.proof = Some(Proof { epoch: *epoch, by: by.to_owned(), level: None, until: None });

@@ -3,6 +3,7 @@
 //! [`core`] decides, without I/O or clock: events go in, effects come out in the order in which they must happen
 //! (a record before the effect that it announces). [`task`] carries them out.
 
+mod bars;
 mod certificates;
 pub mod core;
 mod hooks;
@@ -31,4 +32,4 @@ pub use reload::Reloaded;
 pub use sessions::SessionNews;
 pub use shadow::{ShadowCounts, ShadowStatus};
 pub use stages::Reached;
-pub use status::{EndpointStatus, GroupStatus, SwitchStatus};
+pub use status::{DepthAges, EndpointStatus, GroupStatus, SwitchStatus};

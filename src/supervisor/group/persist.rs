@@ -1,5 +1,7 @@
 //! What of a group's loop outlives a restart beside its engine.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
@@ -42,6 +44,9 @@ pub struct DriverState {
     pub stage: Reached,
     /// Hooks of an earlier run that had started and whose ends are not known: a person decides.
     pub unknown_hooks: Vec<(Stage, u64)>,
+    /// Logons that were refused, by credential, since one was accepted or a person cleared them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused_logons: BTreeMap<String, u32>,
 }
 
 impl DriverState {

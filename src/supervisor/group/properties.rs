@@ -316,6 +316,7 @@ impl World {
             Effect::Abandon { ticket } => {
                 prop_assert_eq!(self.running.as_ref().map(|(running, _)| running), Some(ticket));
             }
+            Effect::ClearLogons => {}
             Effect::Reply(reply) => self.reply = Some(reply.clone()),
         }
         Ok(())

@@ -65,6 +65,7 @@ impl Core {
             let checkpoint = Checkpoint { driver: Some(memory.save()), health, ..Checkpoint::of(snapshot) };
             records.push(Body::Snapshot(Box::new(checkpoint)));
             self.renumber(&mut core, now, change);
+            core.measured.forget(|name| change.others.contains(name) || configured(config, name).is_none());
             core.forget_certificates(|name| change.others.contains(name) || configured(config, name).is_none());
         }
         if memory.proof.is_none() {

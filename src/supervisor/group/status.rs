@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use crate::engine::{HistoryEntry, OrderAction, Timestamp};
+use crate::engine::{BarCause, HistoryEntry, OrderAction, Timestamp};
 
-use super::super::config::{GroupConfig, redacted};
+use super::super::config::{Depth, GroupConfig, redacted};
 use super::super::journal::flow_text;
+use super::super::probes::MOST_REFUSED_LOGONS;
 use super::core::{Plan, Proof};
 use super::live::TWO_LIVE_PATHS;
 use super::shadow::ShadowStatus;
@@ -106,6 +107,10 @@ pub struct EndpointStatus {
     pub certificate_expires_in: Option<f64>,
     /// Whether it is in maintenance.
     pub maintenance: bool,
+    /// For which causes it is barred as a target.
+    pub bars: Vec<&'static str>,
+    /// Seconds since each depth was last proved, null if it was not since the start.
+    pub depth_ages: DepthAges,
     /// Why the last result was a failure.
     pub last_probe_error: Option<String>,
     /// The session that is held open to it: `opening`, `open`, `lost`, `refused`, `died`; null without `watch`.
@@ -114,6 +119,18 @@ pub struct EndpointStatus {
     pub sessions_lost: Option<u64>,
     /// Why flow could not go there now; null if it could, or is there.
     pub unusable: Option<&'static str>,
+}
+
+/// Seconds since each depth, or a deeper one, was last proved.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DepthAges {
+    /// Something answered.
+    pub reachable: Option<f64>,
+    /// A credential was accepted.
+    pub authenticated: Option<f64>,
+    /// What orders pass was passed.
+    pub order_path: Option<f64>,
 }
 
 impl GroupStatus {
@@ -172,7 +189,14 @@ fn waits_for(core: &Core, status: &GroupStatus, now: Timestamp) -> Option<String
     if leaves && hooks.fence.is_empty() && !core.is_fenced(now) && core.engine().policy().settings().require_fence {
         return Some(format!("confirm-fence --epoch {}", status.epoch?));
     }
-    core.engine().halt_order().map(|_| "resume".to_owned())
+    let by_hand = [
+        core.engine().halt_order().map(|_| "resume".to_owned()),
+        core.logons_stopped().then(|| "clear-logons".to_owned()),
+        status.endpoints.iter().find_map(|one| {
+            one.bars.contains(&BarCause::AccountMismatch.code()).then(|| format!("unbar {}", one.name))
+        }),
+    ];
+    by_hand.into_iter().flatten().next()
 }
 
 fn switch(core: &Core, HistoryEntry { event, applied }: HistoryEntry) -> SwitchStatus {
@@ -187,6 +211,11 @@ fn switch(core: &Core, HistoryEntry { event, applied }: HistoryEntry) -> SwitchS
 }
 
 impl Core {
+    /// Whether probes do not log on any more, until a person says so.
+    pub(super) fn logons_stopped(&self) -> bool {
+        self.memory.refused_logons.values().any(|refused| *refused >= MOST_REFUSED_LOGONS)
+    }
+
     /// The usable targets, and why the others are not.
     #[must_use]
     pub fn targets_text(&self, now: Timestamp) -> String {
@@ -207,18 +236,32 @@ impl Core {
     }
 }
 
+/// A bar in words.
+fn barred(cause: BarCause) -> &'static str {
+    match cause {
+        BarCause::AccountMismatch => "it fronts another account (ACCOUNT_MISMATCH)",
+        BarCause::SharedFate => "it shares the fate of a path that is shut out (SHARED_FATE)",
+        _ => "the required depth is not proved (DEPTH)",
+    }
+}
+
 fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
     let engine = core.engine();
     let one = |(id, endpoint): (_, &crate::engine::Endpoint)| {
         let health = engine.health(id)?;
         let fresh = engine.is_fresh(now, health);
-        let maintenance = engine.in_maintenance(id);
+        let (maintenance, bars) = (engine.in_maintenance(id), engine.bars(id));
+        let depth_age = |depth| {
+            let age = core.depth_age(now, &endpoint.name, depth);
+            age.map(|nanos| std::time::Duration::from_nanos(nanos).as_secs_f64())
+        };
         let unusable = match health.state() {
             _ if engine.active() == Some(id) => None,
             crate::engine::EndpointState::Unknown => Some("not probed yet"),
             crate::engine::EndpointState::Degraded | crate::engine::EndpointState::Down => Some("its probes fail"),
             crate::engine::EndpointState::Healthy if !fresh => Some("its last result is too old"),
             crate::engine::EndpointState::Healthy if maintenance => Some("in maintenance"),
+            crate::engine::EndpointState::Healthy if !bars.is_empty() => bars.iter().next().map(barred),
             crate::engine::EndpointState::Healthy => None,
         };
         let session = core.session(&endpoint.name);
@@ -234,6 +277,12 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
             fresh,
             certificate_expires_in: core.certificate_left(now, &endpoint.name).map(|left| left.as_secs_f64()),
             maintenance,
+            bars: bars.iter().map(BarCause::code).collect(),
+            depth_ages: DepthAges {
+                reachable: depth_age(Depth::Reachable),
+                authenticated: depth_age(Depth::Authenticated),
+                order_path: depth_age(Depth::OrderPath),
+            },
             last_probe_error: health.last_probe_error().map(str::to_owned),
             session: session.as_ref().map(|session| session.now),
             sessions_lost: session.map(|session| session.lost),

@@ -15,6 +15,7 @@ use crate::scenario::Verb;
 use super::super::clock::BootClock;
 use super::super::hooks::{self, HookReport, HookRequest, Stage};
 use super::super::journal::{Body, Peer, StageRecord};
+use super::super::probes::Limits;
 use super::super::reload::GroupChange;
 use super::super::scheduler::{self, SlotResult};
 use super::outlets::{Changes, GroupFeed, Outlets};
@@ -81,6 +82,8 @@ pub struct Results {
     pub events: mpsc::Receiver<scheduler::Event>,
     /// Which endpoints they are of.
     pub watched: Vec<Watched>,
+    /// What their probes may ask.
+    pub limits: Limits,
 }
 
 /// What a group is sent.
@@ -203,6 +206,7 @@ pub fn start<L: Ledger>(
         journal_failed: false,
         group: name.clone(),
         watched: results.watched,
+        limits: results.limits,
         states: HashMap::new(),
     };
     tokio::spawn(task.run(messages, ends, results.events));
@@ -220,6 +224,7 @@ struct Task<L> {
     journal_failed: bool,
     group: String,
     watched: Vec<Watched>,
+    limits: Limits,
     /// The state that was last logged, by endpoint.
     states: HashMap<String, &'static str>,
 }
@@ -343,6 +348,7 @@ impl<L: Ledger> Task<L> {
                         let _ = abandon.send(());
                     }
                 }
+                Effect::ClearLogons => self.limits.clear_logons(&self.group),
                 Effect::Reply(reply) => {
                     if let Some(answer) = answer.take() {
                         let _ = answer.send(reply);

@@ -1,5 +1,6 @@
 //! The staged switch, event by event.
 
+mod bars;
 mod live;
 mod reload;
 mod shadow;
@@ -9,12 +10,12 @@ use std::time::Duration;
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
 use crate::supervisor::clock::BootClock;
 use crate::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, FailbackMode, GroupConfig, Hook, HookAction, Hooks, ProbeConfig, ProbeKind,
-    Probing, Require,
+    CancelOnDisconnect, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hook, HookAction, Hooks,
+    ProbeConfig, ProbeKind, Probing, Require, Terms,
 };
 use crate::supervisor::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
 use crate::supervisor::journal::{Follow, flow_text};
-use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
+use crate::supervisor::probes::{Evidence, Fault, Limits, NoEvidence, Verdict};
 
 use super::task::{self, Ledger, Message};
 use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
@@ -25,7 +26,7 @@ fn endpoint(endpoint: Endpoint) -> EndpointConfig {
     EndpointConfig {
         endpoint,
         explicit_priority: true,
-        probes: vec![ProbeConfig { kind: ProbeKind::Tcp, slow_after: None }],
+        probes: vec![ProbeConfig { kind: ProbeKind::Tcp, slow_after: None, terms: Terms::default() }],
         require: Require::All,
         watch: None,
         shared_fate: Vec::new(),
@@ -49,6 +50,8 @@ pub(super) fn config(change: impl FnOnce(&mut GroupConfig)) -> GroupConfig {
         feed: None,
         rto: None,
         name: "main".to_owned(),
+        exclusivity: Exclusivity::Unknown,
+        required_depth: Depth::Reachable,
         policy: Policy::new(settings).unwrap(),
         shadow: None,
         probing: Probing {
@@ -87,6 +90,8 @@ struct World {
     records: Vec<Entry>,
     published: String,
     reply: Option<Result<String, String>>,
+    /// How often probes were let log on again.
+    cleared: u32,
 }
 
 impl World {
@@ -101,7 +106,16 @@ impl World {
     fn of(config: GroupConfig, engine: Engine, state: DriverState) -> Self {
         let core = Core::new(config, engine, state, Timestamp::ZERO);
         let published = flow_text(core.engine());
-        Self { core, now: 0, running: None, abandoned: Vec::new(), records: Vec::new(), published, reply: None }
+        Self {
+            core,
+            now: 0,
+            running: None,
+            abandoned: Vec::new(),
+            records: Vec::new(),
+            published,
+            reply: None,
+            cleared: 0,
+        }
     }
 
     fn event(&mut self, event: Event) {
@@ -125,6 +139,7 @@ impl World {
                     );
                     self.running = Some((ticket, request));
                 }
+                Effect::ClearLogons => self.cleared += 1,
                 Effect::Abandon { ticket } => self.abandoned.push(ticket),
                 Effect::Reply(reply) => self.reply = Some(reply),
             }
@@ -364,7 +379,7 @@ fn a_certificate_that_expires_soon_is_said_once_with_those_that_expire_together(
     let day = Duration::from_secs(86_400);
     let mut succeed = |endpoint: usize, left: Duration| {
         let endpoint = world.core.engine().endpoints().nth(endpoint).unwrap().0;
-        let evidence = Evidence { latency: Duration::ZERO, certificate_expires_in: Some(left) };
+        let evidence = Evidence { certificate_expires_in: Some(left), ..Evidence::default() };
         world.records.clear();
         world.event(Event::Slot(Observed { endpoint, verdict: Verdict::Success(evidence) }));
         let text = |entry: &Entry| match entry {
@@ -762,7 +777,7 @@ async fn a_loop_that_ends_by_a_fault_of_its_own_is_noticed() {
         let engine = first_start(&config, "east", Timestamp::ZERO).unwrap();
         let core = Core::new(config, engine, DriverState::new(), Timestamp::ZERO);
         let (_, events) = tokio::sync::mpsc::channel(1);
-        let results = task::Results { events, watched: Vec::new() };
+        let results = task::Results { events, watched: Vec::new(), limits: Limits::default() };
         task::start(core, Panics, BootClock::default(), results, None)
     };
     let groups = [start("lives"), start("breaks")];

@@ -34,6 +34,7 @@ pub(super) struct ExecProbe {
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
     competing_session_exit: Option<u8>,
+    logon_refused_exit: Option<u8>,
     /// For one program that is being loaded: behind one that hangs, none is begun.
     loading: Arc<Semaphore>,
 }
@@ -52,6 +53,7 @@ impl ExecProbe {
             arguments: arguments.to_vec(),
             environment,
             competing_session_exit: config.competing_session_exit,
+            logon_refused_exit: config.logon_refused_exit,
             loading: Arc::new(Semaphore::new(1)),
         })
     }
@@ -82,6 +84,9 @@ impl ExecProbe {
                 if status.code().is_some_and(|code| self.competing_session_exit.map(i32::from) == Some(code)) {
                     let text = format!("another session holds our login{told}");
                     return Err(Verdict::no_evidence(NoEvidence::CompetingSession, text));
+                }
+                if status.code().is_some_and(|code| self.logon_refused_exit.map(i32::from) == Some(code)) {
+                    return Err(Verdict::fault(Fault::LogonRefused, format!("the credential was not accepted{told}")));
                 }
                 Err(Verdict::fault(Fault::UnexpectedAnswer, format!("{}{told}", described(status))))
             }

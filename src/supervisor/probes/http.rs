@@ -16,8 +16,12 @@ use super::{Evidence, Fault, NoEvidence, ProbeFuture, Prober, ProberError, Verdi
 use crate::supervisor::clock;
 use crate::supervisor::config::HttpConfig;
 
-/// Too many requests; and what some exchanges answer to those who did not listen.
-const THROTTLED: [u16; 2] = [429, 418];
+/// Too many requests.
+const THROTTLED: u16 = 429;
+/// What exchanges answer to those who did not listen: no more requests from this address until then.
+const BANNED: u16 = 418;
+/// The credential was not accepted.
+const UNAUTHORIZED: u16 = 401;
 
 /// Asks, and compares the answer with what is expected.
 pub(super) struct HttpProbe {
@@ -29,6 +33,7 @@ pub(super) struct HttpProbe {
     expect_status: Box<[u16]>,
     competing_session_status: Box<[u16]>,
     expect_body: Option<Box<[u8]>>,
+    account_pointer: Option<Box<str>>,
 }
 
 impl HttpProbe {
@@ -39,6 +44,7 @@ impl HttpProbe {
             expect_status: config.expect_status.clone().into(),
             competing_session_status: config.competing_session_status.clone().into(),
             expect_body: config.expect_body.as_ref().map(|text| text.as_bytes().into()),
+            account_pointer: config.account_pointer.as_deref().map(Into::into),
             dialler,
             tls,
         })
@@ -48,23 +54,27 @@ impl HttpProbe {
         let started = Instant::now();
         let mut stream = self.dialler.dial(deadline).await?;
         let Some(tls) = &self.tls else {
-            self.exchange(&mut stream).await?;
-            return Ok(Evidence { latency: started.elapsed(), certificate_expires_in: None });
+            let account = self.exchange(&mut stream).await?;
+            return Ok(Evidence { latency: started.elapsed(), account, ..Evidence::default() });
         };
         // Boxed, so that a probe without TLS does not carry the room for it.
         Box::pin(async move {
             let mut stream = tls.handshake(stream).await?;
             let certificate_expires_in = tls::expires_in(&stream);
-            self.exchange(&mut stream).await?;
+            let account = self.exchange(&mut stream).await?;
             let latency = started.elapsed();
             // The answer is in; how the goodbye goes is of no interest.
             let _ = stream.shutdown().await;
-            Ok(Evidence { latency, certificate_expires_in })
+            Ok(Evidence { latency, certificate_expires_in, account, ..Evidence::default() })
         })
         .await
     }
 
-    async fn exchange(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<(), Box<Verdict>> {
+    /// The account that the answer names, if it is asked for.
+    async fn exchange(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> Result<Option<String>, Box<Verdict>> {
         stream.write_all(&self.request).await.map_err(|error| Box::new(fault::of_io("send the request", &error)))?;
         let mut decoder = Decoder::new(self.head_only);
         let mut judged = false;
@@ -83,7 +93,8 @@ impl HttpProbe {
                 Answer::More(Some(_)) => {}
                 Answer::Whole(head, body) => {
                     self.judge_head(head)?;
-                    return self.judge_body(&body);
+                    self.judge_body(&body)?;
+                    return self.account_pointer.as_deref().map(|pointer| account(&body, pointer)).transpose();
                 }
             }
         }
@@ -127,12 +138,32 @@ pub(super) fn refusal(head: &Head, competing: &[u16], expected: &[u16]) -> Verdi
         let text = format!("status {status}: another session holds our login");
         return Verdict::no_evidence(NoEvidence::CompetingSession, text);
     }
-    if THROTTLED.contains(&status) {
+    if let THROTTLED | BANNED = status {
         let retry_after = head.retry_after.as_deref().and_then(|text| retry_after(text, head.date.as_deref()));
-        let text = format!("status {status}: asked for patience");
-        return Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after };
+        let (cause, what) = match status {
+            BANNED => (NoEvidence::Banned, "shut out for not listening"),
+            _ => (NoEvidence::Throttled, "asked for patience"),
+        };
+        return Verdict::NoEvidence { cause, text: format!("status {status}: {what}"), retry_after };
+    }
+    if status == UNAUTHORIZED {
+        return Verdict::fault(Fault::LogonRefused, format!("status {status}: the credential was not accepted"));
     }
     Verdict::fault(Fault::UnexpectedAnswer, format!("status {status}, expected {expected:?}"))
+}
+
+/// The account at `pointer` in the body, a text or a whole number. A body that does not say is not the expected answer.
+fn account(body: &Body<'_>, pointer: &str) -> Result<String, Box<Verdict>> {
+    let wrong =
+        |what: &str| Box::new(Verdict::fault(Fault::UnexpectedAnswer, format!("account_pointer {pointer:?}: {what}")));
+    let Body::Complete(body) = body else { return Err(wrong("the body is longer than 64 KiB")) };
+    let json: serde_json::Value = serde_json::from_slice(body).map_err(|_| wrong("the body is no JSON"))?;
+    match json.pointer(pointer) {
+        Some(serde_json::Value::String(account)) => Ok(account.trim().to_owned()),
+        Some(serde_json::Value::Number(account)) if account.is_u64() => Ok(account.to_string()),
+        Some(_) => Err(wrong("neither a text nor a whole number is there")),
+        None => Err(wrong("nothing is there")),
+    }
 }
 
 /// Whether `body` contains `expected`; everything contains nothing.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
-use super::config::{EndpointConfig, ProbeConfig, ProbeKind};
+use super::config::{Depth, EndpointConfig, ProbeConfig, ProbeKind};
 use super::report::Inbox;
 
 mod answer;
@@ -21,6 +21,7 @@ mod exec;
 mod fault;
 mod fix;
 mod http;
+mod limits;
 mod report;
 mod resolve;
 mod session;
@@ -31,6 +32,7 @@ mod tls;
 mod websocket;
 
 pub use fix::{Password, Secret, farewell};
+pub use limits::{Limits, MOST_REFUSED_LOGONS};
 pub use resolve::{MOST_LOOKUPS, Resolver};
 pub use session::{Holder, Loss, Opening, holder};
 pub use target::{Host, Scheme, Target, UrlError, redact};
@@ -69,8 +71,28 @@ pub async fn probe_once(prober: &dyn Prober, timeout: Duration) -> Verdict {
 ///
 /// The first probe that cannot be carried out as configured.
 pub fn of_endpoint(endpoint: &EndpointConfig, resolver: &Resolver) -> Result<Arc<dyn Prober>, ProberError> {
-    let probers =
-        endpoint.probes.iter().map(|probe| prober(endpoint, probe, resolver)).collect::<Result<Vec<_>, _>>()?;
+    together(endpoint, |probe| prober(endpoint, probe, resolver))
+}
+
+/// The same inside the limits of `group`'s credentials and budgets.
+///
+/// # Errors
+///
+/// As for [`of_endpoint`].
+pub fn within(
+    limits: &Limits,
+    group: &str,
+    endpoint: &EndpointConfig,
+    resolver: &Resolver,
+) -> Result<Arc<dyn Prober>, ProberError> {
+    together(endpoint, |probe| Ok(limits.bound(group, &probe.terms, prober(endpoint, probe, resolver)?)))
+}
+
+fn together(
+    endpoint: &EndpointConfig,
+    make: impl FnMut(&ProbeConfig) -> Result<Box<dyn Prober>, ProberError>,
+) -> Result<Arc<dyn Prober>, ProberError> {
+    let probers = endpoint.probes.iter().map(make).collect::<Result<Vec<_>, _>>()?;
     match <[_; 1]>::try_from(probers) {
         Ok([only]) => Ok(only.into()),
         Err(probers) if probers.is_empty() => Err(ProberError::NoProbe),
@@ -138,10 +160,9 @@ pub fn prober(
             Box::new(exec::ExecProbe::new(config, &endpoint.endpoint).ok_or(ProberError::Command)?)
         }
     };
-    Ok(match probe.slow_after {
-        None => prober,
-        Some(limit) => Box::new(Limited { prober, limit }),
-    })
+    let (proves, account) = (probe.terms.proves, endpoint.endpoint.account.clone());
+    let judged = Judged { prober, proves, account, slow_after: probe.slow_after };
+    Ok(if judged.has_something_to_say() { Box::new(judged) } else { judged.prober })
 }
 
 /// Why a probe cannot be carried out as configured.
@@ -201,13 +222,37 @@ pub enum ProberError {
     Command,
 }
 
-/// Takes an answer for a failure from some latency on.
-struct Limited {
+/// What the configuration makes of a success: how deep it goes, whether it came in time and of the right account.
+struct Judged {
     prober: Box<dyn Prober>,
-    limit: Duration,
+    proves: Depth,
+    account: Option<String>,
+    slow_after: Option<Duration>,
 }
 
-impl Prober for Limited {
+impl Judged {
+    fn has_something_to_say(&self) -> bool {
+        self.proves > Depth::Reachable || self.account.is_some() || self.slow_after.is_some()
+    }
+
+    fn judge(&self, mut seen: Evidence) -> Verdict {
+        // Told before anything else: an answer of another account is none, however fast.
+        if let (Some(found), Some(stated)) = (&seen.account, &self.account) {
+            if found != stated {
+                let text = format!("it fronts account {found:?}, expected {stated:?}");
+                return Verdict::fault(Fault::AccountMismatch, text);
+            }
+        }
+        if let Some(limit) = self.slow_after.filter(|limit| seen.latency >= *limit) {
+            let text = format!("the right answer after {:?}, too late from {limit:?} on", seen.latency);
+            return Verdict::fault(Fault::Slow, text);
+        }
+        seen.depth = seen.depth.max(self.proves);
+        Verdict::Success(seen)
+    }
+}
+
+impl Prober for Judged {
     fn overlaps(&self) -> bool {
         self.prober.overlaps()
     }
@@ -215,11 +260,7 @@ impl Prober for Limited {
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_> {
         Box::pin(async move {
             match self.prober.probe(deadline).await {
-                Verdict::Success(evidence) if evidence.latency >= self.limit => {
-                    let text =
-                        format!("the right answer after {:?}, too late from {:?} on", evidence.latency, self.limit);
-                    Verdict::fault(Fault::Slow, text)
-                }
+                Verdict::Success(seen) => self.judge(seen),
                 verdict => verdict,
             }
         })
@@ -289,6 +330,10 @@ pub struct Evidence {
     pub latency: Duration,
     /// Until the certificate that was seen expires.
     pub certificate_expires_in: Option<Duration>,
+    /// How deep it went. A prober need not say so: what the configuration states is filled in.
+    pub depth: Depth,
+    /// The account that the far side named, if it did.
+    pub account: Option<String>,
 }
 
 /// A fault of the path.
@@ -311,6 +356,8 @@ pub enum Fault {
     UnexpectedAnswer,
     /// The far side answered a Logon with no: the credential may be wrong, and asking on may lock it.
     LogonRefused,
+    /// It fronts another account than the stated one.
+    AccountMismatch,
     /// The two sides' sequence numbers do not fit: a person must look.
     SequenceBroken,
     /// The right answer, too late (`slow_after`).
@@ -340,8 +387,14 @@ pub enum NoEvidence {
     /// By our clock, a certificate that is otherwise right is not valid yet: our clock is behind. (One that has expired
     /// is a fault of the path.)
     LocalClock,
-    /// 429 or 418: the far side asks for patience.
+    /// 429: the far side asks for patience.
     Throttled,
+    /// 418: the far side shuts out our address, or our key, for a time.
+    Banned,
+    /// The budget that it is charged to is spent; nobody was asked.
+    OverBudget,
+    /// Two logons with its credential were refused, and no person has cleared that; nobody was asked.
+    LogonsStopped,
     /// Another session took the identity.
     CompetingSession,
     /// A probe that logs on waits until it may do so again; nobody was asked.

@@ -13,7 +13,7 @@ use super::{Evidence, Fault, NoEvidence, ProbeFuture, Prober, Verdict};
 use crate::engine::Silence;
 use crate::report::Session;
 use crate::supervisor::clock::boottime;
-use crate::supervisor::config::ReportConfig;
+use crate::supervisor::config::{Depth, ReportConfig};
 use crate::supervisor::report::{Counts, Inbox, Look, Newest, Seen};
 
 /// Looks at what was reported.
@@ -100,7 +100,9 @@ fn answered(config: &ReportConfig, newest: Newest, Counts { acks, rejects, .. }:
         let text = format!("{answers} answers to orders since the last slot; a success takes {least}");
         return Verdict::no_evidence(NoEvidence::FewAnswers, text);
     }
-    Verdict::Success(Evidence { latency: newest.latency.unwrap_or_default(), certificate_expires_in: None })
+    // A reject is an answer, and shows no order that was taken.
+    let depth = if acks > 0 { Depth::OrderPath } else { Depth::Authenticated };
+    Verdict::Success(Evidence { latency: newest.latency.unwrap_or_default(), depth, ..Evidence::default() })
 }
 
 #[cfg(test)]

@@ -83,11 +83,13 @@ fn combine(require: Require, parts: &[Part<'_>]) -> Option<Verdict> {
     }
 }
 
-/// The slowest answer, and the certificate that expires first.
+/// The slowest answer, the certificate that expires first, and the deepest proof.
 fn together<'a>(seen: impl Iterator<Item = &'a Evidence>) -> Evidence {
     seen.fold(Evidence::default(), |all, one| Evidence {
         latency: all.latency.max(one.latency),
         certificate_expires_in: sooner(all.certificate_expires_in, one.certificate_expires_in),
+        depth: all.depth.max(one.depth),
+        account: all.account.or_else(|| one.account.clone()),
     })
 }
 
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     fn ok(millis: u64) -> Verdict {
-        Verdict::Success(Evidence { latency: Duration::from_millis(millis), certificate_expires_in: None })
+        Verdict::Success(Evidence { latency: Duration::from_millis(millis), ..Evidence::default() })
     }
 
     fn bad(text: &str) -> Verdict {

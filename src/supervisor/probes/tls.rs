@@ -122,7 +122,7 @@ impl TlsProbe {
         let certificate_expires_in = expires_in(&stream);
         // The answer is in; how the goodbye goes is of no interest.
         let _ = stream.shutdown().await;
-        Ok(Evidence { latency, certificate_expires_in })
+        Ok(Evidence { latency, certificate_expires_in, ..Evidence::default() })
     }
 }
 

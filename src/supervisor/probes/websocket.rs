@@ -160,12 +160,12 @@ impl WebSocketProbe {
         let stream = self.handshake.dialler.dial(deadline).await?;
         let Some(tls) = &self.handshake.tls else {
             self.converse(self.handshake.upgrade(stream).await?).await?;
-            return Ok(Evidence { latency: started.elapsed(), certificate_expires_in: None });
+            return Ok(Evidence { latency: started.elapsed(), ..Evidence::default() });
         };
         let stream = tls.handshake(stream).await?;
         let certificate_expires_in = tls::expires_in(&stream);
         self.converse(self.handshake.upgrade(stream).await?).await?;
-        Ok(Evidence { latency: started.elapsed(), certificate_expires_in })
+        Ok(Evidence { latency: started.elapsed(), certificate_expires_in, ..Evidence::default() })
     }
 
     async fn converse<S: AsyncRead + AsyncWrite + Unpin>(

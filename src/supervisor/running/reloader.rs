@@ -17,7 +17,7 @@ use super::super::clock::BootClock;
 use super::super::config::{Config, Finding, GroupConfig, Severity, load};
 use super::super::group::task::{Found, GroupHandle, Message, Offer, Watched};
 use super::super::journal::{Body, CommandRecord, Entry, JournalFailed, JournalHandle, NoteRecord, Peer};
-use super::super::probes::{Holder, Prober, ProberError, Resolver, holder, of_endpoint};
+use super::super::probes::{Holder, Limits, Prober, ProberError, Resolver, holder, within};
 use super::super::reload::{GroupChange, compare};
 use super::super::report::Desk;
 use super::super::scheduler::{self, Watch};
@@ -171,10 +171,13 @@ pub(super) fn askers(
     group: &GroupConfig,
     wanted: impl Fn(&str) -> bool,
     resolver: &Resolver,
+    limits: &Limits,
 ) -> Result<Askers, ProberError> {
     let endpoints = group.endpoints.iter().filter(|one| wanted(&one.endpoint.name));
-    let asker =
-        |one| Ok::<_, ProberError>(Asker { prober: of_endpoint(one, resolver)?, holder: holder(one, resolver)? });
+    let asker = |one| {
+        let prober = within(limits, &group.name, one, resolver)?;
+        Ok::<_, ProberError>(Asker { prober, holder: holder(one, resolver)? })
+    };
     endpoints.map(|one| Ok((one.endpoint.name.clone(), asker(one)?))).collect()
 }
 
@@ -189,6 +192,8 @@ pub(super) struct Reloader {
     pub(super) journal: JournalHandle,
     pub(super) clock: BootClock,
     pub(super) resolver: Resolver,
+    /// Outlive every reload: what was spent is spent.
+    pub(super) limits: Limits,
 }
 
 /// A running [`Reloader`]. Dropped, nobody is asked any more.
@@ -259,6 +264,11 @@ impl Reloader {
             Ok(changes) => changes,
             Err(why) => return self.refuse(refused(&why)).await,
         };
+        if changes.is_empty() && new.budgets != self.config.budgets {
+            self.limits.set_budgets(&new.budgets);
+            self.config = new;
+            return Ok("reloaded: the budgets".to_owned());
+        }
         if changes.is_empty() {
             self.config.hash = new.hash;
             return Ok(format!("{shown} says the same as before; there was nothing to change"));
@@ -281,6 +291,7 @@ impl Reloader {
             // A group that has stopped needs not know.
             let _ = go.send(watching.endpoints.clone());
         }
+        self.limits.set_budgets(&new.budgets);
         self.config = new;
         Ok(format!("reloaded: {}", words.join("; ")))
     }
@@ -290,7 +301,7 @@ impl Reloader {
         let (mut offered, mut refused) = (Vec::new(), Vec::new());
         for change in changes {
             let name = change.config.name.clone();
-            match askers(&change.config, |one| change.others.contains(one), &self.resolver) {
+            match askers(&change.config, |one| change.others.contains(one), &self.resolver, &self.limits) {
                 Ok(askers) => offered.push((change, askers)),
                 Err(error) => refused.push(format!("group {name:?}: {error}")),
             }

@@ -767,7 +767,9 @@ impl Entry {
     }
 
     fn be_patient(&mut self, verdict: &Verdict, now: u64, ctx: &mut Context<'_>) {
-        let Verdict::NoEvidence { cause: NoEvidence::Throttled, retry_after, .. } = verdict else { return };
+        let Verdict::NoEvidence { cause: NoEvidence::Throttled | NoEvidence::Banned, retry_after, .. } = verdict else {
+            return;
+        };
         let wait = match retry_after.map(nanos).filter(|wait| *wait > 0) {
             Some(wait) => wait.min(LONGEST),
             None => {

@@ -1,6 +1,6 @@
 //! What a person may ask of a group, and why it may be refused.
 
-use crate::engine::{Epoch, Evaluation, FailoverOutcome, HaltOrder, Input, Output, Timestamp};
+use crate::engine::{BarCause, Epoch, Evaluation, FailoverOutcome, HaltOrder, Input, Output, Timestamp};
 use crate::supervisor::hooks::Stage;
 use crate::supervisor::journal::{Follow, Peer, flow_text};
 
@@ -59,10 +59,26 @@ impl Core {
             Command::Maintenance { endpoint, on } => {
                 self.said(now, Input::Maintenance { endpoint: endpoint.clone(), on: *on }, effects)
             }
+            Command::Unbar { endpoint } => self.unbar(now, endpoint, effects),
+            Command::ClearLogons if self.memory.refused_logons.is_empty() => Err("no logon was refused".to_owned()),
+            Command::ClearLogons => {
+                effects.push(Effect::ClearLogons);
+                let names: Vec<_> = self.memory.refused_logons.keys().map(String::as_str).collect();
+                Ok(format!("credential {}: probes log on again", names.join(", ")))
+            }
             Command::Pause => Ok("paused: probing and assessing, running no hook".to_owned()),
             Command::Unpause => Ok("deciding again".to_owned()),
             Command::Rearm | Command::Switchover { .. } | Command::Failback => self.move_by_hand(now, command, effects),
         }
+    }
+
+    fn unbar(&mut self, now: Timestamp, endpoint: &str, effects: &mut Vec<Effect>) -> Result<String, String> {
+        let barred = self.engine.id(endpoint).map(|id| self.engine.bars(id));
+        let cause = BarCause::AccountMismatch;
+        if barred.is_ok_and(|bars| !bars.contains(cause)) {
+            return Err(format!("{endpoint} is not barred for {}: the other bars are lifted by proof", cause.code()));
+        }
+        self.said(now, Input::Bar { endpoint: endpoint.to_owned(), cause, on: false }, effects)
     }
 
     /// Whether the transport must still be moved, and nobody is asked whether it was.

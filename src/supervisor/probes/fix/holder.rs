@@ -555,8 +555,9 @@ fn closed_early() -> Verdict {
 }
 
 fn evidence(live: &Live, started: Instant) -> Evidence {
+    let account = live.session.account().map(str::to_owned);
     let left = live.certificate.map(|until| until.saturating_duration_since(Instant::now()));
-    Evidence { latency: started.elapsed(), certificate_expires_in: left }
+    Evidence { latency: started.elapsed(), certificate_expires_in: left, account, ..Evidence::default() }
 }
 
 fn ahead(numbers: Numbers) -> Numbers {

@@ -1,0 +1,346 @@
+//! What all probes together may ask: budgets, and the logons that a credential may fail.
+//!
+//! Both are shared by whoever uses the same credential or address, outlive a reload, and are spent before anybody is
+//! asked. A slot that finds nothing left asks nobody, and is no evidence.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Fault, NoEvidence, ProbeFuture, Prober, Verdict};
+use crate::supervisor::config::{BudgetConfig, Identity, Terms};
+use crate::supervisor::report::Inbox;
+
+/// Refused logons of one credential after which no more are tried, until a person says so: a wrong password that is
+/// tried again and again locks the account.
+pub const MOST_REFUSED_LOGONS: u32 = 2;
+
+/// The limits of all groups. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    budgets: HashMap<String, Budget>,
+    /// By group and credential.
+    logons: HashMap<(String, String), Logons>,
+}
+
+/// What was asked inside the present span.
+#[derive(Debug)]
+struct Budget {
+    config: BudgetConfig,
+    requests: VecDeque<Instant>,
+    logons: VecDeque<Instant>,
+}
+
+/// What came of one credential's logons, and whose turn it is: they come one after the other, so that no broker sees two
+/// sessions of one identity, and no third logon is under way while the second is being refused.
+#[derive(Debug)]
+struct Logons {
+    refused: u32,
+    turn: Arc<Semaphore>,
+}
+
+impl Default for Logons {
+    fn default() -> Self {
+        Self { refused: 0, turn: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+impl Limits {
+    /// The budgets as they are from now on. What was spent of one that stays is spent.
+    pub fn set_budgets(&self, budgets: &[BudgetConfig]) {
+        let mut shared = self.shared.lock();
+        let mut before = std::mem::take(&mut shared.budgets);
+        for config in budgets {
+            let (requests, logons) =
+                before.remove(&config.name).map(|budget| (budget.requests, budget.logons)).unwrap_or_default();
+            shared.budgets.insert(config.name.clone(), Budget { config: config.clone(), requests, logons });
+        }
+    }
+
+    /// The refused logons of a group's credentials as they are known from before.
+    pub fn recall(&self, group: &str, refused: &BTreeMap<String, u32>) {
+        let mut shared = self.shared.lock();
+        for (credential, refused) in refused {
+            let key = (group.to_owned(), credential.clone());
+            shared.logons.entry(key).or_default().refused = *refused;
+        }
+    }
+
+    /// A person cleared the refused logons of a group's credentials.
+    pub fn clear_logons(&self, group: &str) {
+        for ((of, _), logons) in &mut self.shared.lock().logons {
+            if of == group {
+                logons.refused = 0;
+            }
+        }
+    }
+
+    /// `prober` inside these limits; as it is, if it has none.
+    pub(super) fn bound(&self, group: &str, terms: &Terms, prober: Box<dyn Prober>) -> Box<dyn Prober> {
+        let credential = (terms.identity != Identity::None).then(|| (group.to_owned(), terms.credential.clone()));
+        if credential.is_none() && terms.budget.is_none() {
+            return prober;
+        }
+        Box::new(Bounded { prober, limits: self.clone(), budget: terms.budget.clone(), credential })
+    }
+}
+
+impl Shared {
+    /// Takes what one more asking costs, or says what there is none of.
+    fn take(
+        &mut self,
+        now: Instant,
+        budget: Option<&str>,
+        credential: Option<&(String, String)>,
+    ) -> Result<(), Verdict> {
+        let refused = credential.and_then(|key| self.logons.get(key)).map_or(0, |logons| logons.refused);
+        if let Some((_, name)) = credential.filter(|_| refused >= MOST_REFUSED_LOGONS) {
+            let text = format!("{refused} logons with credential {name} were refused: clear-logons once it is right");
+            return Err(Verdict::no_evidence(NoEvidence::LogonsStopped, text));
+        }
+        match budget.and_then(|name| self.budgets.get_mut(name)) {
+            Some(budget) => budget.take(now, credential.is_some()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    /// What a logon came to. One that was given up is not known to have been refused.
+    fn settle(&mut self, credential: &(String, String), verdict: &Verdict) {
+        let logons = self.logons.entry(credential.clone()).or_default();
+        match verdict {
+            Verdict::PathFault { fault: Fault::LogonRefused, .. } => logons.refused = logons.refused.saturating_add(1),
+            // A credential that was accepted is right. One that was stopped waits for a person all the same.
+            Verdict::Success(_) if logons.refused < MOST_REFUSED_LOGONS => logons.refused = 0,
+            _ => {}
+        }
+    }
+}
+
+impl Budget {
+    fn take(&mut self, now: Instant, logs_on: bool) -> Result<(), Verdict> {
+        let BudgetConfig { name, requests, logons, per } = &self.config;
+        let over = |key: &str, most: usize| {
+            let text = format!("not asked: the {most} {key} of budget {name} for {per:?} are spent");
+            Err(Verdict::no_evidence(NoEvidence::OverBudget, text))
+        };
+        expire(&mut self.requests, now, *per);
+        expire(&mut self.logons, now, *per);
+        match (requests, logons) {
+            (Some(most), _) if self.requests.len() >= *most => return over("requests", *most),
+            (_, Some(most)) if logs_on && self.logons.len() >= *most => return over("logons", *most),
+            _ => {}
+        }
+        // What has no limit need not be remembered.
+        if requests.is_some() {
+            self.requests.push_back(now);
+        }
+        if logs_on && logons.is_some() {
+            self.logons.push_back(now);
+        }
+        Ok(())
+    }
+}
+
+fn expire(times: &mut VecDeque<Instant>, now: Instant, per: Duration) {
+    while times.front().is_some_and(|time| now.saturating_duration_since(*time) >= per) {
+        times.pop_front();
+    }
+}
+
+struct Bounded {
+    prober: Box<dyn Prober>,
+    limits: Limits,
+    budget: Option<String>,
+    credential: Option<(String, String)>,
+}
+
+impl Bounded {
+    /// Waits for the turn of the credential, but leaves the logon itself half of the time: that somebody else's takes long
+    /// is no fault of this path.
+    async fn turn(&self, deadline: Instant) -> Result<Option<OwnedSemaphorePermit>, Verdict> {
+        let Some(key) = &self.credential else { return Ok(None) };
+        let turn = Arc::clone(&self.limits.shared.lock().logons.entry(key.clone()).or_default().turn);
+        let latest = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
+        match timeout_at(latest, turn.acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            _ => {
+                let text = format!("not asked: another session with credential {} is open", key.1);
+                Err(Verdict::no_evidence(NoEvidence::OverBudget, text))
+            }
+        }
+    }
+}
+
+impl Prober for Bounded {
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        self.prober.inbox()
+    }
+
+    fn overlaps(&self) -> bool {
+        // A slot that waits for its turn is none that a broker sees.
+        self.prober.overlaps()
+    }
+
+    fn probe(&self, deadline: Instant) -> ProbeFuture<'_> {
+        Box::pin(async move {
+            // Given back when this ends, or is given up.
+            let _turn = match self.turn(deadline).await {
+                Ok(turn) => turn,
+                Err(verdict) => return verdict,
+            };
+            let taken =
+                self.limits.shared.lock().take(Instant::now(), self.budget.as_deref(), self.credential.as_ref());
+            if let Err(verdict) = taken {
+                return verdict;
+            }
+            let verdict = self.prober.probe(deadline).await;
+            if let Some(credential) = &self.credential {
+                self.limits.shared.lock().settle(credential, &verdict);
+            }
+            verdict
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::supervisor::probes::Evidence;
+
+    const PER: Duration = Duration::from_secs(10);
+    const MOST: usize = 5;
+
+    /// What a broker answers to a logon.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Answer {
+        Accepted,
+        Refused,
+        /// The path fails, whatever the credential.
+        Broken,
+        /// The slot is given up.
+        Silent,
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// A slot of a path, all of which use one credential.
+        Ask(Answer),
+        Wait(u64),
+        Clear,
+        /// The file is read again.
+        Reload,
+    }
+
+    fn config(requests: Option<usize>, logons: Option<usize>) -> BudgetConfig {
+        BudgetConfig { name: "key".to_owned(), requests, logons, per: PER }
+    }
+
+    fn credential(group: &str) -> (String, String) {
+        (group.to_owned(), "probe".to_owned())
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let answer = prop_oneof![
+            2 => Just(Answer::Accepted), 4 => Just(Answer::Refused), 1 => Just(Answer::Broken), 1 => Just(Answer::Silent)
+        ];
+        let waits = prop_oneof![0..12_000_u64, Just(10_000), Just(9_999), Just(2_000)];
+        prop_oneof![8 => answer.prop_map(Step::Ask), 4 => waits.prop_map(Step::Wait), 1 => Just(Step::Clear), 1 => Just(Step::Reload)]
+    }
+
+    fn is(taken: &Result<(), Verdict>, cause: NoEvidence) -> bool {
+        matches!(taken, Err(Verdict::NoEvidence { cause: found, .. }) if *found == cause)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        /// The book of the broker is the model: when it was asked, and how often in a row it said no. It knows nothing of
+        /// how the limits count. A failure prints the steps, shrunk, and the seed.
+        #[test]
+        fn logons_stay_inside_their_budget_and_two_refusals_stop_them_whatever_happens(steps in vec(step(), 1..80)) {
+            let limits = Limits::default();
+            limits.set_budgets(&[config(None, Some(MOST))]);
+            let key = credential("main");
+            let mut now = Instant::now();
+            let (mut asked, mut refused) = (Vec::<Instant>::new(), 0);
+            for step in steps {
+                match step {
+                    Step::Ask(answer) => {
+                        let taken = limits.shared.lock().take(now, Some("key"), Some(&key));
+                        let inside = asked.iter().filter(|time| now.duration_since(**time) < PER).count();
+                        if refused == 2 {
+                            prop_assert!(is(&taken, NoEvidence::LogonsStopped), "{:?} after two refusals", taken);
+                        } else if inside == MOST {
+                            prop_assert!(is(&taken, NoEvidence::OverBudget), "{:?} over budget", taken);
+                        } else {
+                            prop_assert_eq!(&taken, &Ok(()), "nothing stands in its way");
+                            asked.push(now);
+                            let verdict = match answer {
+                                Answer::Accepted => Verdict::Success(Evidence::default()),
+                                Answer::Refused => Verdict::fault(Fault::LogonRefused, "wrong password"),
+                                Answer::Broken => Verdict::fault(Fault::Refused, "no route"),
+                                Answer::Silent => continue,
+                            };
+                            limits.shared.lock().settle(&key, &verdict);
+                            refused = match answer {
+                                Answer::Accepted => 0,
+                                Answer::Refused => refused + 1,
+                                Answer::Broken | Answer::Silent => refused,
+                            };
+                        }
+                    }
+                    Step::Wait(millis) => now += Duration::from_millis(millis),
+                    Step::Clear => {
+                        limits.clear_logons("main");
+                        refused = 0;
+                    }
+                    Step::Reload => limits.set_budgets(&[config(None, Some(MOST))]),
+                }
+            }
+            for (place, first) in asked.iter().enumerate() {
+                let inside = asked[place..].iter().filter(|time| time.duration_since(*first) < PER).count();
+                prop_assert!(inside <= MOST, "{} logons within {:?}", inside, PER);
+            }
+        }
+    }
+
+    #[test]
+    fn a_budget_is_shared_by_name_and_free_again_exactly_when_its_span_is_over() {
+        let limits = Limits::default();
+        limits.set_budgets(&[config(Some(2), None)]);
+        let take = |now| limits.shared.lock().take(now, Some("key"), None);
+        let begun = Instant::now();
+        assert_eq!((take(begun), take(begun + Duration::from_secs(1))), (Ok(()), Ok(())));
+        assert!(is(&take(begun + PER - Duration::from_nanos(1)), NoEvidence::OverBudget));
+        assert_eq!(take(begun + PER), Ok(()));
+        assert!(is(&take(begun + PER), NoEvidence::OverBudget), "the second one is still inside");
+        limits.set_budgets(&[config(Some(3), None)]);
+        assert_eq!(take(begun + PER), Ok(()), "a reload changes what is allowed, and nothing that was spent");
+        assert!(is(&take(begun + PER), NoEvidence::OverBudget));
+    }
+
+    #[test]
+    fn what_is_known_from_before_a_restart_stops_logons_of_that_group_alone() {
+        let limits = Limits::default();
+        limits.recall("main", &BTreeMap::from([("probe".to_owned(), MOST_REFUSED_LOGONS)]));
+        let take = |group: &str| limits.shared.lock().take(Instant::now(), None, Some(&credential(group)));
+        assert!(is(&take("main"), NoEvidence::LogonsStopped));
+        assert_eq!(take("second"), Ok(()));
+        limits.clear_logons("main");
+        assert_eq!(take("main"), Ok(()));
+    }
+}

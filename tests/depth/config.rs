@@ -1,0 +1,160 @@
+//! What `check` refuses, and what it warns of.
+
+use std::path::Path;
+
+use broker_failover::supervisor::config::{Depth, Exclusivity, Identity, Severity, parse};
+
+const EAST: &str = "probe = { http = { headers = { key = \"s3cret\" } } }";
+
+/// A sound file of two https paths; `group` and `east` are further keys, `more` further tables.
+fn file(group: &str, policy: &str, east: &str, more: &str) -> String {
+    format!(
+        "[supervisor]\nsocket = \"s\"\njournal = \"j\"\n[[group]]\nname = \"main\"\n{group}\n[group.policy]\n{policy}\n\
+         [[group.endpoint]]\nname = \"east\"\nregion = \"r\"\nurl = \"https://127.0.0.1:1\"\nprimary = true\n{east}\n\
+         [[group.endpoint]]\nname = \"west\"\nregion = \"r\"\nurl = \"https://127.0.0.1:2\"\npriority = 10\n{EAST}\n{more}"
+    )
+}
+
+/// Keys and texts of the findings of a severity.
+fn findings(text: &str, severity: Severity) -> Vec<String> {
+    let checked = parse(text, Path::new("."));
+    let of = checked.findings.iter().filter(|finding| finding.severity == severity);
+    of.map(|finding| format!("{}: {}", finding.key, finding.found)).collect()
+}
+
+fn refused(text: &str, key: &str, found: &str) {
+    let errors = findings(text, Severity::Error);
+    let [error] = &errors[..] else { panic!("one error, not {errors:#?}\n{text}") };
+    assert!(error.starts_with(key) && error.contains(found), "{error}\n{text}");
+}
+
+fn accepted(text: &str) -> broker_failover::supervisor::config::GroupConfig {
+    let checked = parse(text, Path::new("."));
+    let errors: Vec<_> = checked.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{text}");
+    checked.config.expect("a configuration").groups.remove(0)
+}
+
+#[test]
+fn what_is_not_stated_is_the_strictest_and_warned_of() {
+    let group = accepted(&file("", "", EAST, ""));
+    assert_eq!((group.exclusivity, group.required_depth), (Exclusivity::Unknown, Depth::Reachable));
+    let warnings = findings(&file("", "", EAST, ""), Severity::Warning).join("\n");
+    assert!(warnings.contains("group[0].exclusivity: not stated") && warnings.contains("required_depth: not stated"));
+    let stated = file("exclusivity = \"unknown\"\nrequired_depth = \"reachable\"", "", EAST, "");
+    let warnings = findings(&stated, Severity::Warning).join("\n");
+    assert!(!warnings.contains("not stated"), "{warnings}");
+}
+
+#[test]
+fn a_path_whose_probes_cannot_prove_the_required_depth_is_refused() {
+    let deep = "required_depth = \"authenticated\"";
+    let shallow = file(deep, "", EAST, "");
+    assert_eq!(
+        findings(&shallow, Severity::Error).len(),
+        2,
+        "both endpoints: a credential alone proves nothing unsaid"
+    );
+    let proves = EAST.replace("headers", "proves = \"authenticated\", headers");
+    let both = shallow.replace(EAST, &proves);
+    let group = accepted(&both);
+    assert!(group.endpoints.iter().all(|one| one.provable() == Depth::Authenticated));
+}
+
+#[test]
+fn no_probe_may_state_more_than_it_can_prove() {
+    for (probe, found) in [
+        ("probe = { tcp = { proves = \"authenticated\" } }", "it asks nobody who we are"),
+        ("probe = { tls = { proves = \"order-path\" } }", "it asks nobody who we are"),
+        ("probe = { http = { proves = \"authenticated\" } }", "it carries no credential"),
+        ("probe = { http = { proves = \"order-path\", headers = { key = \"k\" } } }", "it only reads"),
+    ] {
+        refused(&file("", "", probe, ""), "group[0].endpoint[0].probe.", found);
+    }
+    let posts = "probe = { http = { proves = \"order-path\", method = \"POST\", headers = { key = \"k\" } } }";
+    assert_eq!(accepted(&file("", "", posts, "")).endpoints[0].provable(), Depth::OrderPath);
+    let runs = "probe = { exec = { command = [\"true\"], proves = \"order-path\" } }";
+    assert_eq!(accepted(&file("", "", runs, "")).endpoints[0].provable(), Depth::OrderPath);
+    let user =
+        file("", "", "probe = { http = { proves = \"authenticated\" } }", "").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
+    assert_eq!(accepted(&user).endpoints[0].provable(), Depth::Authenticated);
+}
+
+#[test]
+fn b12_no_probe_logs_on_with_the_identity_that_trades_on_an_exclusive_broker() {
+    let trading = EAST.replace("headers", "identity = \"trading\", headers");
+    for exclusivity in ["unknown", "last-login-wins", "oldest-evicted", "refused-until-aged", "venue-arbitrated"] {
+        let text = file(&format!("exclusivity = \"{exclusivity}\""), "", &trading, "");
+        refused(&text, "group[0].endpoint[0].probe", "logs on with the identity that trades");
+    }
+    refused(&file("", "", &trading, ""), "group[0].endpoint[0].probe", "exclusivity is unknown");
+    let dual = accepted(&file("exclusivity = \"dual-live\"", "", &trading, ""));
+    assert_eq!(dual.endpoints[0].probes[0].terms.identity, Identity::Trading);
+    let own = EAST.replace("headers", "identity = \"own\", headers");
+    assert_eq!(accepted(&file("", "", &own, "")).endpoints[0].credentials().collect::<Vec<_>>(), ["own"]);
+}
+
+#[test]
+fn a_fence_may_be_left_out_only_where_the_broker_fences_by_itself() {
+    for (exclusivity, legal) in [
+        ("last-login-wins", true),
+        ("refused-until-aged", true),
+        ("venue-arbitrated", true),
+        ("oldest-evicted", false),
+        ("dual-live", false),
+        ("unknown", false),
+    ] {
+        let text = file(&format!("exclusivity = \"{exclusivity}\""), "require_fence = false", EAST, "");
+        if legal {
+            accepted(&text);
+        } else {
+            refused(&text, "group[0].policy.require_fence", &format!("where exclusivity is {exclusivity}"));
+        }
+    }
+}
+
+#[test]
+fn b01_a_bare_tcp_probe_is_refused_as_the_proof_of_a_fix_path() {
+    let fix = |probe: &str| file("", "", probe, "").replace("https://127.0.0.1:1", "fix://127.0.0.1:1");
+    refused(&fix("probe = { tcp = {} }"), "group[0].endpoint[0].probe", "a bare TCP probe as the proof of a FIX path");
+    let exec = "{ exec = { command = [\"true\"] } }";
+    let any = fix(&format!("probe = [{{ tcp = {{}} }}, {exec}]\nrequire = \"any\""));
+    refused(&any, "group[0].endpoint[0].probe", "a bare TCP probe");
+    accepted(&fix(&format!("probe = [{{ tcp = {{}} }}, {exec}]")));
+    accepted(&fix(&format!("probe = {exec}")));
+}
+
+#[test]
+fn a_pointer_to_the_account_is_one_and_has_something_to_be_compared_with() {
+    let reads = |account: &str, pointer: &str| {
+        file("", "", &format!("{account}\nprobe = {{ http = {{ account_pointer = \"{pointer}\" }} }}"), "")
+    };
+    let key = "group[0].endpoint[0].probe.http.account_pointer";
+    accepted(&reads("account = \"U1\"", "/account/id"));
+    accepted(&reads("account = \"U1\"", "/a~1b~0c/0"));
+    refused(&reads("account = \"U1\"", "account"), key, "\"account\"");
+    refused(&reads("account = \"U1\"", "/a~2"), key, "a~2");
+    refused(&reads("", "/account/id"), key, "none to compare it with");
+}
+
+#[test]
+fn b14_a_configuration_over_its_budget_is_refused_the_failing_pace_included() {
+    let charged = EAST.replace("headers", "budget = \"address\", headers");
+    let budget = |most: u64| format!("[[budget]]\nname = \"address\"\nrequests = {most}\nper = \"10s\"\n");
+    // 250 ms while failing, which is a quarter of the interval: 40 in 10 s.
+    accepted(&file("", "", &charged, &budget(40)));
+    refused(&file("", "", &charged, &budget(39)), "budget[0].requests", "may ask 40 times");
+    let both = file("", "", &charged, &budget(79)).replace(EAST, &charged);
+    refused(&both, "budget[0].requests", "may ask 80 times");
+    accepted(&both.replace("79", "80"));
+    refused(&file("", "", &charged, ""), "group[0].endpoint[0].budget", "\"address\" is no budget");
+    // By endpoint, and logons apart.
+    let logs_on = format!("budget = \"address\"\n{}", EAST.replace("headers", "identity = \"own\", headers"));
+    let logons = "[[budget]]\nname = \"address\"\nlogons = 39\nper = \"10s\"\n";
+    refused(&file("", "", &logs_on, logons), "budget[0].logons", "may ask 40 times");
+    accepted(&file("", "", &format!("budget = \"address\"\n{EAST}"), logons));
+    let empty = "[[budget]]\nname = \"address\"\nper = \"10s\"\n";
+    refused(&file("", "", EAST, empty), "budget[0]", "neither requests nor logons");
+    refused(&file("", "", EAST, &budget(1).replace("10s", "0s")), "budget[0].per", "zero");
+    refused(&file("", "", EAST, &format!("{}{}", budget(1), budget(1))), "budget[1].name", "taken");
+}
