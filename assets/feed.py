@@ -96,6 +96,8 @@ def text(snapshot, at):
 
 
 def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: feed.py FILE [READINGS]")
     feed = Feed(sys.argv[1])
     readings = int(sys.argv[2]) if len(sys.argv) > 2 else None
     last = None

@@ -366,6 +366,29 @@ fn the_same_history_gives_the_same_bytes() {
 }
 
 #[test]
+fn force_overwrites_no_input_and_no_device() {
+    let folder = Folder::new("force");
+    let (history, config) = (folder.file("h.csv", story()), folder.file("broker.toml", "mine"));
+    let forced = |page: &str| refusal(&[&history, "--replay", &config, "--html", page, "--force"]);
+    for input in [&history, &config] {
+        let before = fs::read(input).unwrap();
+        let said = forced(input);
+        assert!(
+            said.ends_with(&format!("is an input, {input}, and nothing was written; expected another file\n")),
+            "{said}"
+        );
+        assert_eq!(fs::read(input).unwrap(), before);
+    }
+    let link = folder.path("device.html");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    assert_eq!(
+        refusal(&[&history, "--html", &link, "--force"]),
+        format!("broker-failover: {link}: is no ordinary file, and nothing was written; expected one, or none\n")
+    );
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "the link is still there");
+}
+
+#[test]
 fn a_page_that_exists_is_not_overwritten_and_nothing_is_printed() {
     let folder = Folder::new("exists");
     let (history, page) = (folder.file("h.csv", story()), folder.file("report.html", "mine"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker_failover::engine::{Policy, PolicySettings, Silence, Trigger, TriggerRule};
-use broker_failover::supervisor::config::{Severity, effective, json_schema, load, parse};
+use broker_failover::supervisor::config::{Severity, effective, json_schema, load, load_plan, parse};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs");
 
@@ -398,4 +398,21 @@ fn what_a_start_would_refuse_or_no_hook_could_be_told_is_refused_here() {
         assert!(found.contains(expected), "{expected}: {found}");
         assert!(!found.contains("sec"), "{found}");
     }
+}
+
+#[test]
+fn a_file_without_an_end_is_refused_before_it_fills_the_memory() {
+    let endless = Path::new("/dev/zero");
+    for error in [load(endless).map(drop), load_plan(endless).map(drop)] {
+        assert_eq!(error.unwrap_err().to_string(), "found more than 64 MiB; expected a file of TOML");
+    }
+}
+
+#[test]
+fn a_url_in_another_scheme_is_told_every_scheme_that_would_do() {
+    let text = include_str!("../assets/broker.example.toml").replace("https://east", "ftp://east");
+    let checked = parse(&text, Path::new(""));
+    let finding = checked.findings.iter().find(|finding| finding.key.ends_with("endpoint[0].url"));
+    let expected = "http:// or https:// and a host, with a port where the scheme has none";
+    assert_eq!(finding.map(|finding| &*finding.expected), Some(expected));
 }

@@ -5,7 +5,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder};
 use super::error::{Fault, HistoryError};
 use super::field::{Column, shown};
 use super::history::HistoryOptions;
-use super::input::{CHUNK, Content, in_words};
+use super::input::{CHUNK, Content, Rationed, TOO_LONG, in_words};
 use super::rows::Fields;
 use super::sample::{Names, Sample};
 
@@ -22,7 +22,7 @@ struct Places {
 
 /// The rows of a file of CSV.
 pub(super) struct CsvRows {
-    reader: Reader<Content>,
+    reader: Reader<Rationed>,
     record: ByteRecord,
     places: Places,
     fields: Fields,
@@ -46,10 +46,15 @@ impl CsvRows {
         wrapped: Option<&'static str>,
         options: &HistoryOptions,
     ) -> Result<Self, HistoryError> {
-        let mut reader =
-            ReaderBuilder::new().has_headers(false).flexible(true).buffer_capacity(CHUNK).from_reader(content);
+        let mut reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .buffer_capacity(CHUNK)
+            .from_reader(Rationed::new(content));
         let mut header = ByteRecord::new();
-        reader.read_byte_record(&mut header).map_err(|error| failed(&error, &file, wrapped, 1))?;
+        if let Err(error) = reader.read_byte_record(&mut header) {
+            return Err(failed(&error, &reader, &file, wrapped, 1));
+        }
         let line = header.position().map_or(1, csv::Position::line);
         let (places, fields) = columns(&header, options).map_err(|fault| fault.on(&file, line))?;
         Ok(Self { reader, record: header, places, fields, file, wrapped, rows: 0, ended: false })
@@ -60,6 +65,8 @@ impl CsvRows {
         if self.ended {
             return None;
         }
+        self.reader.get_mut().refill();
+        let line = self.reader.position().line();
         match self.reader.read_byte_record(&mut self.record) {
             Ok(true) => {
                 self.rows += 1;
@@ -73,7 +80,7 @@ impl CsvRows {
             }
             Err(error) => {
                 self.ended = true;
-                Some(Err(failed(&error, &self.file, self.wrapped, self.reader.position().line())))
+                Some(Err(failed(&error, &self.reader, &self.file, self.wrapped, line)))
             }
         }
     }
@@ -133,8 +140,10 @@ fn columns(header: &ByteRecord, options: &HistoryOptions) -> Result<(Places, Fie
 }
 
 #[cold]
-fn failed(error: &csv::Error, file: &str, wrapped: Option<&str>, line: u64) -> HistoryError {
+fn failed(error: &csv::Error, reader: &Reader<Rationed>, file: &str, wrapped: Option<&str>, line: u64) -> HistoryError {
     let what = match error.kind() {
+        // An open quote takes in all that follows.
+        csv::ErrorKind::Io(_) if reader.get_ref().is_spent() => format!("{TOO_LONG}; is a quote left open?"),
         csv::ErrorKind::Io(error) => in_words(error, wrapped),
         _ => error.to_string(),
     };

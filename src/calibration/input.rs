@@ -45,6 +45,46 @@ pub(super) fn open(path: &Path, read: Arc<AtomicU64>) -> io::Result<(Content, Op
     Ok((BufReader::with_capacity(CHUNK, inner), wrapped))
 }
 
+/// The longest row, in bytes; what is longer is no row, and is not held in memory to find that out.
+pub(super) const LONGEST_ROW: usize = 1 << 20;
+
+/// What is said of a longer one.
+pub(super) const TOO_LONG: &str = "found a row of more than 1 MiB; expected a result of a probe a line";
+
+/// Content of which no more is handed out for one row than a row may have.
+pub(super) struct Rationed {
+    content: Content,
+    left: usize,
+}
+
+impl Rationed {
+    pub(super) fn new(content: Content) -> Self {
+        Self { content, left: LONGEST_ROW }
+    }
+
+    /// A new row begins.
+    #[inline]
+    pub(super) fn refill(&mut self) {
+        self.left = LONGEST_ROW;
+    }
+
+    /// Whether the row had more than is handed out.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+}
+
+impl Read for Rationed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_spent() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+        }
+        let count = self.content.read(buffer)?;
+        self.left = self.left.saturating_sub(count);
+        Ok(count)
+    }
+}
+
 /// What went wrong while reading, in words.
 pub(super) fn in_words(error: &io::Error, wrapped: Option<&str>) -> String {
     match (wrapped, error.kind()) {

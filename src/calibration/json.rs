@@ -10,12 +10,9 @@ use serde_json::value::RawValue;
 use super::error::{Fault, HistoryError};
 use super::field::{Column, shown};
 use super::history::HistoryOptions;
-use super::input::{Content, in_words};
+use super::input::{Content, LONGEST_ROW, TOO_LONG, in_words};
 use super::rows::Fields;
 use super::sample::{Names, Sample};
-
-/// The longest line; what is longer is no row.
-const LONGEST: u64 = 1 << 20;
 
 /// The rows of a file of JSON Lines.
 pub(super) struct JsonRows {
@@ -49,7 +46,7 @@ impl JsonRows {
         loop {
             self.line += 1;
             self.buffer.clear();
-            match (&mut self.content).take(LONGEST).read_until(b'\n', &mut self.buffer) {
+            match (&mut self.content).take(LONGEST_ROW as u64).read_until(b'\n', &mut self.buffer) {
                 Ok(0) => {
                     self.ended = true;
                     return None;
@@ -73,6 +70,9 @@ impl JsonRows {
     }
 
     fn sample(&mut self, names: &mut Names) -> Result<Sample, Fault> {
+        if self.buffer.len() == LONGEST_ROW && !self.buffer.ends_with(b"\n") {
+            return Err(Fault::new(TOO_LONG));
+        }
         let text = self.buffer.trim_ascii();
         let text = text.strip_prefix(b"\xef\xbb\xbf").filter(|_| self.line == 1).unwrap_or(text);
         if std::str::from_utf8(text).is_err() {

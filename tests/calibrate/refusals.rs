@@ -249,3 +249,16 @@ fn values_on_the_command_line_are_refused_too() {
     assert_eq!(refusal(&file, &["--group", "main"]), ": is a file; only a journal has groups (--group)");
     assert!(!Path::new("history").exists());
 }
+
+#[test]
+fn a_row_without_an_end_is_refused_before_it_fills_the_memory() {
+    let folder = Folder::new("long-row");
+    let long = "a".repeat(3 << 20);
+    let too_long = "found a row of more than 1 MiB; expected a result of a probe a line";
+    let open_quote = format!("{too_long}; is a quote left open?");
+    assert_eq!(said(&folder, &long), format!(":1: {open_quote}"), "a header");
+    assert_eq!(said(&folder, format!("{HEADER}{}{START},{long}", row())), format!(":3: {open_quote}"));
+    let swallowed = row().repeat((3 << 20) / row().len());
+    assert_eq!(said(&folder, format!("{HEADER}{}{START},\"east\n{swallowed}", row())), format!(":3: {open_quote}"));
+    assert_eq!(said(&folder, format!("{{\"endpoint\":\"{long}")), format!(":1: {too_long}"));
+}

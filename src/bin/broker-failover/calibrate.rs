@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::calibrate_html::{self, Content};
 use crate::calibrate_output;
 use crate::calibrate_replay::{Replay, ReplayArguments, Seen};
-use crate::plan::{exists, refuse, write_new};
+use crate::plan::{exists, not_an_input, refuse, write_new};
 
 /// Bytes from which on reading takes long enough to say how far it is.
 const LONG: u64 = 64 << 20;
@@ -163,6 +163,10 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
     // What would be refused in the end is refused before a long reading.
     if let Some(file) = arguments.html.as_ref().filter(|file| !arguments.force && file.exists()) {
         return Err(exists(file));
+    }
+    if let Some(file) = &arguments.html {
+        let read = [Some(arguments.history.as_path()), arguments.replay.replay.as_deref()];
+        not_an_input(file, read.into_iter().flatten())?;
     }
     let group = arguments.replay.group(arguments.group.as_deref())?;
     let report = report(arguments)?;

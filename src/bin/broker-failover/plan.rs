@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Err(message) => return refuse(&message),
     };
     if let Some(file) = &arguments.adr {
-        if let Err(message) = record(&plan, file, arguments.force) {
+        if let Err(message) = record(&plan, arguments, file) {
             return refuse(&message);
         }
         // On standard error: standard output is the plan, and may be JSON.
@@ -237,10 +237,27 @@ fn budget(settings: &mut PlanSettings, arguments: &Arguments) -> Result<(), Stri
 }
 
 /// Writes the decision record: whole, or not at all.
-fn record(plan: &Plan, file: &Path, force: bool) -> Result<(), String> {
+fn record(plan: &Plan, arguments: &Arguments, file: &Path) -> Result<(), String> {
     let Some(ladder) = plan.ladder() else { return Ok(()) };
+    not_an_input(file, arguments.file.iter().map(PathBuf::as_path))?;
     let text = DecisionRecord(ladder).to_string();
-    write_new(file, text.as_bytes(), force)
+    write_new(file, text.as_bytes(), arguments.force)
+}
+
+/// Refuses to write over what was read: `--force` is meant for the output of an earlier run.
+pub(crate) fn not_an_input<'a>(file: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+    let Ok(file_is) = file.canonicalize() else { return Ok(()) };
+    for input in inputs {
+        // A folder is read as a whole.
+        if input.canonicalize().is_ok_and(|input| file_is.starts_with(input)) {
+            let read = input.display();
+            return Err(format!(
+                "{}: is an input, {read}, and nothing was written; expected another file",
+                file.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file beside its place, then puts it there in one step: a reader sees all of it or what was there before.
@@ -261,11 +278,15 @@ fn replace(file: &Path, content: &[u8], overwrite: bool) -> io::Result<()> {
     put.and_then(|()| File::open(folder)?.sync_all())
 }
 
-/// Writes a file whole or not at all; one that exists only if it is to be overwritten.
+/// Writes a file whole or not at all; one that exists only if it is to be overwritten, and never in the place of a folder,
+/// a device or a pipe.
 ///
 /// # Errors
 /// Why nothing was written, in words.
 pub(crate) fn write_new(file: &Path, content: &[u8], overwrite: bool) -> Result<(), String> {
+    if overwrite && file.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(format!("{}: is no ordinary file, and nothing was written; expected one, or none", file.display()));
+    }
     replace(file, content, overwrite).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(file),
         _ => format!("{}: cannot be written: {error}", file.display()),

@@ -1,6 +1,7 @@
 //! Values -> a configuration whose parts fit together.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -37,12 +38,29 @@ pub struct Checked {
     pub socket: Option<PathBuf>,
 }
 
+/// The longest file, in bytes: 65,535 endpoints take a third of it.
+const LONGEST: u64 = 64 << 20;
+
+/// The text of a configuration or plan file, of at most 64 MiB.
+///
+/// # Errors
+/// It cannot be read, is longer, or is not UTF-8.
+pub fn text_of(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        let what = "found more than 64 MiB; expected a file of TOML";
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(text)
+}
+
 /// Reads and checks a file.
 ///
 /// # Errors
 /// It cannot be read, or is not UTF-8.
 pub fn load(file: &Path) -> std::io::Result<Checked> {
-    let text = std::fs::read_to_string(file)?;
+    let text = text_of(file)?;
     let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
     Ok(parse(&text, &folder))
 }
@@ -53,7 +71,7 @@ pub fn load(file: &Path) -> std::io::Result<Checked> {
 /// # Errors
 /// It cannot be read, or names no socket.
 pub fn socket(file: &Path) -> std::io::Result<PathBuf> {
-    let text = std::fs::read_to_string(file)?;
+    let text = text_of(file)?;
     let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
     let table = read::file(&text, &keys::FILE, &mut Findings::new(&text));
     let socket = table.table("supervisor").and_then(|supervisor| supervisor.text("socket"));
@@ -480,7 +498,7 @@ impl Builder<'_> {
         if schemes.is_empty() {
             return;
         }
-        let expected = format!("{} and host, with a port where the scheme has none", schemes.join("://, "));
+        let expected = format!("{}:// and a host, with a port where the scheme has none", schemes.join(":// or "));
         let parsed = url.parse::<Uri>().ok().filter(|uri| {
             let scheme = uri.scheme_str().unwrap_or_default();
             let ported = uri.port_u16().is_some() || matches!(scheme, "http" | "https" | "ws" | "wss");

@@ -27,7 +27,7 @@ pub use crate::planning::Detection;
 
 pub use budget::BudgetConfig;
 pub(crate) use build::redacted;
-pub use build::{Checked, effective, load, parse, socket};
+pub use build::{Checked, effective, load, parse, socket, text_of};
 pub use depth::{Depth, Exclusivity, Identity, Terms};
 pub use effective::{Effective, Origin};
 pub use findings::{Finding, Severity};

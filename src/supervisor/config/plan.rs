@@ -10,6 +10,7 @@ use crate::planning::{
 };
 use crate::scenario::{DURATION, parse_duration};
 
+use super::build::text_of;
 use super::findings::{Finding, Findings};
 use super::keys::{Key, Kind, Presence, Shape, key};
 use super::read::{self, Table};
@@ -85,7 +86,7 @@ pub struct PlanFile {
 /// # Errors
 /// It cannot be read, or is not UTF-8.
 pub fn load_plan(file: &Path) -> std::io::Result<PlanFile> {
-    Ok(parse_plan(&std::fs::read_to_string(file)?))
+    Ok(parse_plan(&text_of(file)?))
 }
 
 /// Reads the text of a plan file. Unknown keys are errors, and a bare number is never a duration.

@@ -52,7 +52,7 @@ fn tell(arguments: &Arguments) -> io::Result<u8> {
         writeln!(out, "{:#}", json_schema())?;
         return Ok(0);
     };
-    let text = std::fs::read_to_string(file)
+    let text = config::text_of(file)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: cannot be read: {error}", file.display())))?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let checked = config::parse(&text, folder);
