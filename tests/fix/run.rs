@@ -60,7 +60,7 @@ fn keys(sender: &str) -> String {
 fn check_refuses_what_no_session_can_be_held_with_and_says_where() {
     let folder = folder("check");
     for (url, change, expected) in [
-        ("tcp://127.0.0.1:5", "", "expected fix://, fixs and host"),
+        ("tcp://127.0.0.1:5", "", "expected fix:// or fixs:// and a host"),
         ("fix://127.0.0.1", "", "with a port where the scheme has none"),
         ("fix://127.0.0.1:5", ", version = \"FIX.5.0\"", "duplicate key"),
         ("fix://127.0.0.1:5", ", default_appl_ver_id = \"9\"", "none: only FIXT.1.1 has it"),
