@@ -44,13 +44,13 @@ fn a_websocket_probe_is_read_and_its_secrets_are_not_told() {
 #[test]
 fn what_a_websocket_probe_cannot_do_is_one_clear_error() {
     for (url, probe, says) in [
-        ("https://127.0.0.1:1", "websocket = {}", "expected ws://, wss and host"),
+        ("https://127.0.0.1:1", "websocket = {}", "expected ws:// or wss:// and a host"),
         ("ws://127.0.0.1:1", "websocket = { subscribe = \"x\" }", "subscribe: no expect_message"),
         ("ws://127.0.0.1:1", "websocket = { path = \"x\" }", "path \"x\""),
         ("ws://127.0.0.1:1", "websocket = { headers = { Upgrade = \"x\" } }", "handshake's own"),
         ("ws://127.0.0.1:1", "websocket = { expect = \"x\" }", "an unknown key"),
         ("ws://127.0.0.1:1", "websocket = { ca_file = \"missing.pem\" }", "missing.pem is not a file"),
-        ("ws://127.0.0.1:1", "http = {}", "expected http://, https and host"),
+        ("ws://127.0.0.1:1", "http = {}", "expected http:// or https:// and a host"),
     ] {
         let errors = errors(url, &format!("probe = {{ {probe} }}"));
         assert!(errors.len() == 1 && errors[0].contains(says), "{probe}: {errors:#?}");
@@ -89,7 +89,7 @@ fn a_watch_that_cannot_be_is_one_clear_error() {
     for (url, watch, says) in [
         ("http://127.0.0.1:1", "{}", "no session; expected exactly one of tcp, tls, websocket"),
         ("http://127.0.0.1:1", "{ tcp = {}, tls = {} }", "tcp with tls"),
-        ("http://127.0.0.1:1", "{ websocket = {} }", "expected ws://, wss and host"),
+        ("http://127.0.0.1:1", "{ websocket = {} }", "expected ws:// or wss:// and a host"),
         (
             "http://127.0.0.1:1",
             "{ tcp = {}, confirm_spacing = \"99us\" }",
