@@ -41,7 +41,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use tokio::runtime;
+use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -214,15 +214,17 @@ impl Scheduler {
     ///
     /// The system gives no thread or no event queue.
     pub fn start(options: Options) -> io::Result<Self> {
+        let (worker, runtime) = Worker::new(0)?;
         let shared = Arc::new(Shared {
             clock: options.clock,
             core: Mutex::new(Core::new(options.seed, clock::suspended())),
             wake: Condvar::new(),
             stop: AtomicBool::new(false),
+            worker: Mutex::new(Arc::clone(&worker)),
             ended: Condvar::new(),
             workers: Mutex::new(0),
         });
-        let worker = Worker::start(&shared, 0)?;
+        worker.start(runtime, &shared)?;
         let timekeeper = {
             let shared = Arc::clone(&shared);
             Builder::new().name("bf-slots".to_owned()).spawn(move || keep_time(&shared, worker))?
@@ -311,11 +313,27 @@ pub struct Confirmer {
 impl Confirmer {
     /// Asks, if there is a reason to and the budget allows it.
     pub fn confirm(&self) -> Confirmed {
-        let confirmed = self.shared.core.lock().confirm(self.outlet, self.endpoint, self.how, self.shared.now());
+        let shared = &self.shared;
+        let mut core = shared.core.lock();
+        let now = shared.now();
+        let confirmed = core.confirm(self.outlet, self.endpoint, self.how, now);
         if confirmed == Confirmed::Begun {
-            self.shared.wake.notify_one();
+            // Begun here: the timekeeper would have to be woken first. It only plans what follows.
+            let worker = Arc::clone(&shared.worker.lock());
+            let mut actions = Actions::default();
+            core.tick(now, worker.polling.load(Ordering::Acquire), &mut actions);
+            worker.post(&mut actions, now.at);
+            drop(core);
+            shared.wake.notify_one();
         }
         confirmed
+    }
+
+    /// The thread of the probes: what learns there that it should ask wakes no other thread to do so. It ends with the
+    /// scheduler, or when a probe that blocked it is done; what it carried ends with it.
+    #[must_use]
+    pub fn runtime(&self) -> Handle {
+        self.shared.worker.lock().runtime.clone()
     }
 }
 
@@ -331,6 +349,8 @@ struct Shared {
     /// Wakes the timekeeper.
     wake: Condvar,
     stop: AtomicBool,
+    /// The one that takes what is to be done. Locked while the core is, if both are.
+    worker: Mutex<Arc<Worker>>,
     /// Worker threads alive, and the news that one ended.
     workers: Mutex<u64>,
     ended: Condvar,
@@ -366,7 +386,8 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
         if waiting {
             wake_at = wake_at.min(now.at.saturating_add(nanos(LOOK)));
             if let (Some(token), true) = (look.blocked_by(&worker, now.at), core.stats().blocked < MOST_BLOCKED) {
-                if let Ok(next) = Worker::start(shared, worker.number + 1) {
+                if let Ok(next) = worker.next(shared) {
+                    *shared.worker.lock() = Arc::clone(&next);
                     worker.abandoned.store(true, Ordering::Release);
                     worker.notify.notify_one();
                     let mut inbox = std::mem::take(&mut *worker.inbox.lock());
@@ -415,6 +436,7 @@ fn nanos(duration: Duration) -> u64 {
 /// The thread that carries the probes.
 struct Worker {
     number: u64,
+    runtime: Handle,
     inbox: Mutex<Inbox>,
     notify: Notify,
     /// Results wait to be handed over.
@@ -435,9 +457,11 @@ struct Inbox {
 }
 
 impl Worker {
-    fn start(shared: &Arc<Shared>, number: u64) -> io::Result<Arc<Self>> {
+    fn new(number: u64) -> io::Result<(Arc<Self>, Runtime)> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let worker = Arc::new(Self {
             number,
+            runtime: runtime.handle().clone(),
             inbox: Mutex::default(),
             notify: Notify::new(),
             told: Notify::new(),
@@ -445,8 +469,18 @@ impl Worker {
             polls: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
         });
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let (own, shared_too) = (Arc::clone(&worker), Arc::clone(shared));
+        Ok((worker, runtime))
+    }
+
+    /// What takes its place.
+    fn next(&self, shared: &Arc<Shared>) -> io::Result<Arc<Self>> {
+        let (worker, runtime) = Self::new(self.number + 1)?;
+        worker.start(runtime, shared)?;
+        Ok(worker)
+    }
+
+    fn start(self: &Arc<Self>, runtime: Runtime, shared: &Arc<Shared>) -> io::Result<()> {
+        let (own, shared_too, number) = (Arc::clone(self), Arc::clone(shared), self.number);
         *shared.workers.lock() += 1;
         let spawned = Builder::new().name("bf-probes".to_owned()).spawn(move || {
             let alive = Alive { shared: shared_too, number };
@@ -455,7 +489,7 @@ impl Worker {
             runtime.shutdown_background();
         });
         match spawned {
-            Ok(_) => Ok(worker),
+            Ok(_) => Ok(()),
             Err(error) => {
                 *shared.workers.lock() -= 1;
                 Err(error)

@@ -67,12 +67,13 @@ impl Drop for Held {
 }
 
 impl Hold {
-    /// One session after the other. Each in a task of its own, so that one that panics is told, and is not the last.
+    /// One session after the other. Each in a task of its own, so that one that panics is told, and is not the last;
+    /// where the probes are, so that its end becomes a probe without a detour.
     async fn go_on(self) {
         let mut attempt = 0;
         loop {
             let mut session = JoinSet::new();
-            session.spawn(self.clone().once());
+            session.spawn_on(self.clone().once(), &self.confirmer.runtime());
             let end = match session.join_next().await {
                 Some(Ok(end)) => end,
                 Some(Err(error)) => {
