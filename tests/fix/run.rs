@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::acceptor::{Acceptor, sessions_of};
+use crate::acceptor::Acceptor;
+use crate::sessions::opened;
 use crate::{folder, identity, part, prober, slot};
 
 fn file(folder: &Path, url: &str, fix: &str) -> PathBuf {
@@ -163,5 +164,5 @@ async fn check_probe_logs_on_and_out_but_not_beside_a_supervisor_that_holds_the_
     let text = ask().await.expect("no panic");
     assert!(text.contains("main: east: answers as it should"), "{text}");
     assert_eq!(acceptor.read(), ["A1", "12", "53", "A4", "55"], "it says goodbye before it ends");
-    assert_eq!(sessions_of(&config.sender_comp_id), 2);
+    assert_eq!(opened(&config.sender_comp_id), 2);
 }

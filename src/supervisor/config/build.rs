@@ -420,6 +420,7 @@ impl Builder<'_> {
         self.check_url(endpoint, url, schemes);
         let exit = |key| inner.integer(key).and_then(|status| u8::try_from(status).ok());
         let tls = self.tls(inner);
+        self.told_apart(inner, "expect_body");
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
             "tls" => ProbeKind::Tls(tls),
@@ -468,11 +469,19 @@ impl Builder<'_> {
             competing_session_status: table.statuses("competing_session_status"),
             tls,
         };
+        self.told_apart(table, "expect_message");
         if config.subscribe.is_some() && config.expect_message.is_none() {
             let found = "no expect_message: a pong does not show what became of the subscription";
             self.error(table, "subscribe", found, "expect_message beside subscribe");
         }
         Some(config)
+    }
+
+    /// A text that an answer must contain: every answer contains a blank one.
+    fn told_apart(&mut self, table: &Table, key: &str) {
+        if table.text(key).is_some_and(|text| text.trim().is_empty()) {
+            self.error(table, key, "a blank text", "a text that the right answer contains, and others do not");
+        }
     }
 
     /// A pointer to the account must be one, and there must be an account to compare with.

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::error;
@@ -29,6 +29,7 @@ pub(super) struct Held {
     /// How its end is confirmed, and of what the scheduler calls it.
     pub(super) how: Confirming,
     pub(super) key: EndpointId,
+    place: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
 
@@ -54,9 +55,14 @@ enum End {
 }
 
 impl Held {
-    /// Holds a session from now on. Must be called on a tokio runtime.
-    pub(super) fn start(hold: Hold, how: Confirming, key: EndpointId) -> Self {
-        Self { holder: Arc::clone(&hold.holder), how, key, task: tokio::spawn(hold.go_on()) }
+    /// Holds a session from now on, in the place of another, which hangs up first: a broker must not see both. Must be
+    /// called on a tokio runtime.
+    pub(super) fn start(hold: Hold, how: Confirming, key: EndpointId, before: Option<Self>) -> Self {
+        let place = before.as_ref().map_or_else(|| Arc::new(Semaphore::new(1)), |before| Arc::clone(&before.place));
+        drop(before);
+        let holder = Arc::clone(&hold.holder);
+        let task = tokio::spawn(hold.go_on(Arc::clone(&place)));
+        Self { holder, how, key, place, task }
     }
 }
 
@@ -68,11 +74,11 @@ impl Drop for Held {
 
 impl Hold {
     /// One session after the other. Each in a task of its own, so that one that panics is told, and is not the last.
-    async fn go_on(self) {
+    async fn go_on(self, place: Arc<Semaphore>) {
         let mut attempt = 0;
         loop {
             let mut session = JoinSet::new();
-            session.spawn(self.clone().once());
+            session.spawn(self.clone().once(Arc::clone(&place)));
             let end = match session.join_next().await {
                 Some(Ok(end)) => end,
                 Some(Err(error)) => {
@@ -95,7 +101,9 @@ impl Hold {
         }
     }
 
-    async fn once(self) -> End {
+    async fn once(self, place: Arc<Semaphore>) -> End {
+        // Held for as long as the session: one that was let go is gone a moment later.
+        let _place = place.acquire().await;
         let deadline = Instant::now() + self.timeout;
         let opened = timeout_at(deadline, self.holder.hold(deadline)).await;
         match opened.unwrap_or_else(|_| Err(Verdict::timeout(self.timeout))) {
@@ -182,7 +190,7 @@ mod tests {
             timeout: Duration::from_secs(5),
             inbox,
         };
-        let held = Held::start(hold, how, key);
+        let held = Held::start(hold, how, key, None);
         let mut next = async || match heard.recv().await {
             Some(Message::Event(Event::Session { endpoint, news })) => {
                 assert_eq!(endpoint, "east");
