@@ -251,6 +251,35 @@ async fn b07_a_session_that_is_evicted_does_not_evict_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_logout_in_the_session_is_answered_told_with_its_text_and_followed_by_a_new_logon() {
+    let acceptor = Acceptor::start(|number, mut peer| async move {
+        peer.next = if number == 1 { 1 } else { 4 };
+        peer.accept("98=0|108=30|").await;
+        if number == 1 {
+            let request = peer.read().await.expect("a TestRequest");
+            peer.respond(&request).await;
+            peer.send("5", "58=end of the trading day|").await;
+        }
+        peer.serve().await;
+    })
+    .await;
+    let config = identity(&folder("day-end"));
+    let prober = prober(&acceptor.url(), &config);
+    assert_eq!((slot(&prober).await.0, slot(&prober).await.0), ("+".to_owned(), "+".to_owned()));
+    until("our Logout", || acceptor.read().len() == 3).await;
+    until("its end", || is_closed(&config.sender_comp_id)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let told = ("Reset".to_owned(), "the far side logged out: \"end of the trading day\"".to_owned());
+    assert_eq!(slot(&prober).await, told);
+    assert_eq!(slot(&prober).await.0, "+");
+    assert_eq!(
+        (acceptor.read(), opened(&config.sender_comp_id)),
+        (["A1", "12", "53", "A4"].map(str::to_owned).to_vec(), 2)
+    );
+    part(prober).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b05_a_zero_or_huge_heartbeat_interval_makes_no_busy_loop_and_ends_nothing() {
     for (test, interval) in [
         ("beat-0", "0"),

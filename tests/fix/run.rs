@@ -77,6 +77,7 @@ fn check_refuses_what_no_session_can_be_held_with_and_says_where() {
         ("fix://127.0.0.1:5", ", relogon_wait = \"2m\"", "at most relogon_wait_max"),
         ("fix://127.0.0.1:5", ", competing_session_text = [\" \"]", "texts that some Logouts hold"),
         ("fix://127.0.0.1:5", ", account_tag = 0", "an integer from 1 to"),
+        ("fix://127.0.0.1:5", ", account_tag = 1", "an account to read and none to compare it with"),
         ("fix://127.0.0.1:5", ", password = 12345678", "found a value of type integer"),
         ("fix://127.0.0.1:5", ", nonsense = 1", "an unknown key"),
     ] {

@@ -421,6 +421,7 @@ impl Builder<'_> {
         let exit = |key| inner.integer(key).and_then(|status| u8::try_from(status).ok());
         let tls = self.tls(inner);
         self.told_apart(inner, "expect_body");
+        self.compared(endpoint, inner, "account_tag");
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
             "tls" => ProbeKind::Tls(tls),
@@ -491,15 +492,15 @@ impl Builder<'_> {
         if !(pointer.is_empty() || pointer.starts_with('/')) || !escapes {
             self.error(table, "account_pointer", format!("{pointer:?}"), "a JSON pointer such as \"/account/id\"");
         }
-        if endpoint.text("account").is_none() {
-            self.error(
-                table,
-                "account_pointer",
-                "an account to read and none to compare it with",
-                "account at the endpoint",
-            );
-        }
+        self.compared(endpoint, table, "account_pointer");
         Some(pointer)
+    }
+
+    /// An account that is read must be compared with one.
+    fn compared(&mut self, endpoint: &Table, table: &Table, key: &str) {
+        if table.entry(key).is_some() && endpoint.text("account").is_none() {
+            self.error(table, key, "an account to read and none to compare it with", "account at the endpoint");
+        }
     }
 
     /// The url must say where to connect, in a scheme that the probe speaks.

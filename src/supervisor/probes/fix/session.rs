@@ -363,7 +363,14 @@ impl Session {
                 return self.break_off(End::Wrong, text, now);
             }
         }
-        self.account = self.terms.account_tag.and_then(|tag| Some(excerpt(message.get(tag)?, 60)));
+        if let Some(tag) = self.terms.account_tag {
+            // One that does not say might be any.
+            let Some(account) = message.get(tag) else {
+                let text = format!("the Logon's answer has no field {tag}, which names the account");
+                return self.break_off(End::Wrong, text, now);
+            };
+            self.account = Some(excerpt(account, 60));
+        }
         self.phase = Phase::Established;
         if number == expected {
             self.numbers.next_in = number.saturating_add(1);
