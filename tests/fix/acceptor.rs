@@ -137,7 +137,7 @@ impl Peer {
         }
     }
 
-    /// Whether the other side is still there.
+    /// Whether the other side is still there, and wants to be.
     async fn read_what_is_there(&mut self) -> bool {
         let mut piece = [0; 64 * 1024];
         // Polled once: what is not there now comes later.
@@ -148,7 +148,10 @@ impl Peer {
             }
         }
         while let Some(message) = self.whole() {
-            self.log.lock().unwrap().push(message);
+            self.log.lock().unwrap().push(message.clone());
+            if message.kind() == "5" {
+                return self.respond(&message).await;
+            }
         }
         true
     }
