@@ -124,11 +124,11 @@ impl Peer {
         let _ = self.stream.flush().await;
     }
 
-    /// Sends such messages until the other side ends, a hundred at a time, and reads what comes in meanwhile, or not.
-    pub async fn flood(&mut self, kind: &str, rest: &str, reads: bool) {
+    /// Sends batch after batch until the other side ends, and reads what comes in meanwhile, or not.
+    pub async fn flood(&mut self, mut batch: impl FnMut(&mut Self) -> Vec<u8>, reads: bool) {
         loop {
-            let batch: Vec<u8> = (0..100).flat_map(|_| self.message(kind, rest)).collect();
-            if self.stream.write_all(&batch).await.is_err() {
+            let bytes = batch(self);
+            if self.stream.write_all(&bytes).await.is_err() {
                 return;
             }
             if reads && !self.read_what_is_there().await {

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use crate::acceptor::Acceptor;
+use crate::acceptor::{Acceptor, Peer, Received};
 use crate::{folder, identity, part, prober, slot, until};
 
-/// An acceptor that sends these messages without end as soon as somebody is logged on, and reads what it is sent.
+/// An acceptor that sends these messages without end as soon as somebody is logged on, and reads what it is sent, or not.
 async fn flooding(kind: &'static str, rest: &'static str, reads: bool) -> Acceptor {
     Acceptor::start(move |_, mut peer| async move {
         peer.accept("98=0|108=30|141=Y|").await;
-        peer.flood(kind, rest, reads).await;
+        // A copy may be sent again and again as it is: faster than anybody can read it.
+        let copies = (0..1_000).flat_map(|_| peer.numbered(kind, 1, rest)).collect::<Vec<_>>();
+        let is_copy = rest.starts_with("43=Y|");
+        let many = |peer: &mut Peer| (0..100).flat_map(|_| peer.message(kind, rest)).collect();
+        peer.flood(|peer| if is_copy { copies.clone() } else { many(peer) }, reads).await;
     })
     .await
 }
@@ -17,6 +21,7 @@ async fn flooding(kind: &'static str, rest: &'static str, reads: bool) -> Accept
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_far_side_that_never_pauses_lives_and_keeps_no_slot_and_no_timer_waiting() {
     for (test, kind, rest) in [
+        ("flood-copies", "0", "43=Y|"),
         ("flood-beats", "0", ""),
         ("flood-orders", "8", "37=1|150=0|39=0|"),
         ("flood-tests", "1", "112=are you there|"),
@@ -48,20 +53,21 @@ async fn a_far_side_that_never_pauses_lives_and_keeps_no_slot_and_no_timer_waiti
 async fn the_numbers_of_a_far_side_that_asks_without_end_stay_behind_the_file() {
     let acceptor = Acceptor::start(|_, mut peer| async move {
         peer.accept("98=0|108=30|").await;
-        peer.flood("1", "112=are you there|", true).await;
+        let ask = |peer: &mut Peer| (0..100).flat_map(|_| peer.message("1", "112=are you there|")).collect();
+        peer.flood(ask, true).await;
     })
     .await;
     let config = identity(&folder("flood-kept"));
     let prober = prober(&acceptor.url(), &config);
     for _ in 0..5 {
         assert_eq!(slot(&prober).await, ("+".to_owned(), String::new()));
-        let sent = acceptor.messages().iter().map(crate::acceptor::Received::number).max().expect("a Logon");
+        let sent = acceptor.messages().iter().map(Received::number).max().expect("a Logon");
         let kept: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(&config.sequence_file).expect("the file")).expect("JSON");
         assert!(kept["next_out"].as_u64() > Some(sent), "{kept} while {sent} was sent");
     }
     part(prober).await;
-    let numbers: Vec<_> = acceptor.messages().iter().map(crate::acceptor::Received::number).collect();
+    let numbers: Vec<_> = acceptor.messages().iter().map(Received::number).collect();
     assert!(numbers.len() > 100 && numbers.windows(2).all(|two| two[1] == two[0] + 1), "each number once, in order");
 }
 
