@@ -209,6 +209,63 @@ mod tests {
         while heard.recv().await.is_some() {}
     }
 
+    /// Counts its sessions; the most at once.
+    #[derive(Default)]
+    struct Counting {
+        open: Arc<AtomicU32>,
+        most: AtomicU32,
+    }
+
+    /// A session that takes a moment to hang up.
+    struct Standing(Arc<AtomicU32>);
+
+    impl Drop for Standing {
+        fn drop(&mut self) {
+            std::thread::yield_now();
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Holder for Counting {
+        fn hold(&self, _: Instant) -> Opening<'_> {
+            Box::pin(async {
+                self.most.fetch_max(self.open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let standing = Standing(Arc::clone(&self.open));
+                let loss: Loss = Box::pin(async move {
+                    let _standing = standing;
+                    std::future::pending().await
+                });
+                Ok(loss)
+            })
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn b12_a_session_in_the_place_of_another_opens_when_that_one_has_hung_up() {
+        let scheduler = Scheduler::start(Options::default()).unwrap();
+        let (events, _taken) = mpsc::channel(1);
+        let group = scheduler.group(events);
+        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
+        let key = EndpointId::from_index(0);
+        let (inbox, mut heard) = mpsc::channel(8);
+        let counting = Arc::new(Counting::default());
+        let mut held = None;
+        for _ in 0..2_000 {
+            let hold = Hold {
+                endpoint: "east".to_owned(),
+                holder: Arc::<Counting>::clone(&counting),
+                confirmer: group.confirmer(key, how),
+                timeout: Duration::from_secs(5),
+                inbox: inbox.clone(),
+            };
+            held = Some(Held::start(hold, how, key, held.take()));
+            let news = heard.recv().await;
+            assert!(matches!(news, Some(Message::Event(Event::Session { news: SessionNews::Open, .. }))), "{news:?}");
+        }
+        drop(held);
+        assert_eq!(counting.most.load(Ordering::SeqCst), 1, "never two at once");
+    }
+
     #[test]
     fn waits_double_from_half_a_second_to_a_minute_and_half_of_each_is_random() {
         let bounds = |attempt| [wait(attempt, 0).as_millis(), wait(attempt, u64::MAX).as_millis()];
