@@ -119,6 +119,21 @@ fn check_warns_and_shows_no_secret() {
 }
 
 #[test]
+fn check_warns_of_a_trigger_that_needs_more_failures_than_logons_are_tried_at_the_pace_of_the_slots() {
+    let folder = folder("patient");
+    let warned = |failures: u32| {
+        let path = file(&folder, "fix://127.0.0.1:5", &keys("PROBE"));
+        let text = fs::read_to_string(&path).expect("read");
+        let policy = format!("policy = {{ failure_threshold = {failures} }}\nprobing =");
+        fs::write(&path, text.replace("probing =", &policy)).expect("written");
+        let (output, text) = check(&path, &[]);
+        assert!(output.status.success(), "{text}");
+        text.contains(&format!("the trigger needs {failures} failures, and after 3 in a row a fix probe waits"))
+    };
+    assert_eq!((warned(3), warned(4)), (false, true));
+}
+
+#[test]
 fn check_refuses_two_probes_of_one_identity_or_with_one_file() {
     let folder = folder("apart");
     let two = |west: &str| {

@@ -36,7 +36,7 @@ const REWRITE_WAIT: Duration = Duration::from_secs(1);
 /// Numbers that the sequence file is ahead of the session: one write for so many messages.
 const AHEAD: u64 = 64;
 /// Attempts that a fault of the path may make fail in a row before there is a wait: as many as usually make a path DOWN.
-const FREE_ATTEMPTS: u32 = 3;
+pub(crate) const FREE_ATTEMPTS: u32 = 3;
 /// A timer that is late by more was late because we were not running.
 const LATE: u64 = 500_000_000;
 /// What is read at once, in bytes.
