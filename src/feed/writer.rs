@@ -12,7 +12,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags, flock, fstatfs};
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, OFlags, accessat, flock, fstatfs};
+use rustix::io::Errno;
 
 use super::clock;
 use super::error::FeedError;
@@ -61,7 +62,7 @@ impl FeedWriter {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 create(path, boot).and_then(|()| existing(path)).map_err(failed)?
             }
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
                 return Err(is_link(path));
             }
             found => found.map_err(failed)?,
@@ -81,7 +82,8 @@ impl FeedWriter {
         Ok(Self { file, path: path.to_owned(), sequence, boot, in_memory })
     }
 
-    /// Whether [`open`](Self::open) would take over what is at `path`, as far as can be seen without a change.
+    /// Whether [`open`](Self::open) would take over what is at `path`, or make it, as far as can be seen without a change.
+    /// Whether another process writes it is not asked: that is so beside a supervisor that runs.
     ///
     /// # Errors
     /// Why it would not.
@@ -92,10 +94,11 @@ impl FeedWriter {
             return Err(is_link(path));
         }
         let file = match OpenOptions::new().read(true).custom_flags(NEVER_WAIT).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return may_be_made(path),
             found => found.map_err(failed)?,
         };
         check_file(path, &file, &[rustix::process::geteuid().as_raw()])?;
+        may(path, Access::WRITE_OK).map_err(|error| failed(error.into()))?;
         let mut magic = [0; 8];
         file.read_exact_at(&mut magic, 0).map_err(failed)?;
         check_magic(path, magic)
@@ -162,6 +165,23 @@ impl FeedWriter {
         self.sequence = sequence;
         Ok(())
     }
+}
+
+/// Whether a file can be made there, and the folders that are missing before it.
+fn may_be_made(path: &Path) -> Result<(), FeedError> {
+    let here = |folder: &'_ Path| if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() };
+    let mut folders = path.ancestors().skip(1).map(here);
+    // A link that leads nowhere is there: no folder can be made in its place.
+    let Some(folder) = folders.find(|folder| folder.symlink_metadata().is_ok()) else { return Ok(()) };
+    let makes = if folder.is_dir() { may(&folder, Access::WRITE_OK | Access::EXEC_OK) } else { Err(Errno::NOTDIR) };
+    makes.map_err(|error| {
+        FeedError::refused(path, format!("{}: {error}", folder.display()), "a folder in which it can be made")
+    })
+}
+
+/// Whether this process may use what is there so.
+fn may(path: &Path, access: Access) -> rustix::io::Result<()> {
+    accessat(CWD, path, access, AtFlags::EACCESS)
 }
 
 fn is_link(path: &Path) -> FeedError {

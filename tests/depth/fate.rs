@@ -71,6 +71,23 @@ fn b14_a_path_outside_the_banned_quota_is_switched_to() {
 }
 
 #[test]
+fn b07_an_answer_that_another_session_has_the_login_halts_and_steals_nothing_back() {
+    let keys = "probe = { http = { path = \"/health\", expect_body = \"ok\", competing_session_status = [409] } }";
+    let policy = "failure_threshold = 3\ncooldown = \"1h\"".to_owned();
+    let mut rig = Rig::new(&Setting { endpoint: keys.to_owned(), policy, ..Setting::default() });
+    open(&mut rig);
+    rig.set("east", Mode::Status(409));
+    let group = rig.until("the halt hook has confirmed", |group| group["halt_confirmed"] == true);
+    assert_eq!((&group["order_flow"], &group["epoch"]), (&json!("HALT COMPETING_SESSION"), &json!(1)));
+    let east = endpoint(&group, "east");
+    assert_eq!((&east["state"], &east["consecutive_failures"]), (&json!("HEALTHY"), &json!(0)), "it is no failure");
+    assert_eq!(rig.started(), ["reconcile east 1", "halt east 1"], "west was well all the time");
+    assert_eq!(endpoint(&group, "west")["state"], "HEALTHY");
+    rig.terminate();
+    rig.verify();
+}
+
+#[test]
 fn a_path_that_fronts_another_account_is_loudly_no_target_until_a_person_says_so() {
     let account = |id: &str| Mode::Body(format!("{{\"account\":{{\"id\":\"{id}\"}}}}"));
     let keys = "account = \"U1\"\nprobe = { http = { path = \"/account\", account_pointer = \"/account/id\" } }";

@@ -10,54 +10,51 @@ use serde_json::json;
 
 use crate::desk::{edit, endpoint, open};
 use crate::rig::{Rig, Setting};
-use crate::sessions::Sessions;
+use crate::sessions::{self, Book, Register, handle};
 
 /// A broker that lets one identity in on any of its addresses, for as long as the connection is open.
-#[derive(Clone, Default)]
 struct Broker {
-    sessions: Sessions,
-    wrong: Arc<AtomicBool>,
-    refused: Arc<AtomicUsize>,
+    desk: Arc<Desk>,
+    _register: Register,
+}
+
+/// What all of its addresses share.
+struct Desk {
+    book: Arc<Book>,
+    /// Who logs on as `probe`: this broker's, and no other's.
+    identity: String,
+    wrong: AtomicBool,
+    refused: AtomicUsize,
 }
 
 impl Broker {
+    fn new() -> Self {
+        let register = Register::new();
+        let (book, identity) = (register.book(), sessions::own("probe"));
+        let desk = Desk { book, identity, wrong: AtomicBool::new(false), refused: AtomicUsize::new(0) };
+        Self { desk: Arc::new(desk), _register: register }
+    }
+
+    fn opened(&self) -> usize {
+        sessions::opened(&self.desk.identity)
+    }
+
+    fn refused(&self) -> usize {
+        self.desk.refused.load(Ordering::SeqCst)
+    }
+
     /// One more address. It listens until the test's end.
     fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let broker = self.clone();
+        let desk = Arc::clone(&self.desk);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let broker = broker.clone();
-                std::thread::spawn(move || broker.serve(stream));
+                let desk = Arc::clone(&desk);
+                std::thread::spawn(move || desk.serve(stream));
             }
         });
         address
-    }
-
-    fn serve(&self, mut stream: TcpStream) {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            match stream.read(&mut byte) {
-                Ok(1) => head.push(byte[0]),
-                _ => return,
-            }
-        }
-        let head = String::from_utf8_lossy(&head).to_lowercase();
-        let login = head.lines().find_map(|line| line.strip_prefix("x-login: ")).unwrap_or_default().to_owned();
-        let answer = if self.wrong.load(Ordering::SeqCst) {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-            "HTTP/1.1 401 .\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        } else {
-            "HTTP/1.1 200 .\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
-        };
-        let session = self.sessions.open(&login);
-        // Long enough for another to come in between, if another came.
-        std::thread::sleep(Duration::from_millis(20));
-        // Ended before the answer that lets the next one in.
-        drop(session);
-        let _ = stream.write_all(answer.as_bytes());
     }
 
     /// Three paths to it, each asked by a probe that logs on.
@@ -74,25 +71,51 @@ impl Broker {
     }
 }
 
+impl Desk {
+    fn serve(&self, mut stream: TcpStream) {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut byte) {
+                Ok(1) => head.push(byte[0]),
+                _ => return,
+            }
+        }
+        let head = String::from_utf8_lossy(&head).to_lowercase();
+        assert!(head.lines().any(|line| line == "x-login: probe"), "{head}");
+        let session = self.book.open(&self.identity, handle(&stream));
+        let answer = if self.wrong.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            "HTTP/1.1 401 .\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        } else {
+            "HTTP/1.1 200 .\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+        };
+        // Long enough for another to come in between, if another came.
+        std::thread::sleep(Duration::from_millis(20));
+        // Ended before the answer that lets the next one in.
+        drop(session);
+        let _ = stream.write_all(answer.as_bytes());
+    }
+}
+
 #[test]
 fn b12_probes_of_one_identity_never_open_two_sessions_at_once_whichever_path_they_ask() {
-    let broker = Broker::default();
+    let broker = Broker::new();
     let mut rig = broker.rig("");
     open(&mut rig);
-    rig.wait("a good number of logons", |_| broker.sessions.opened("probe") > 30);
+    rig.wait("a good number of logons", |_| broker.opened() > 30);
     rig.kill();
-    broker.sessions.assert_never_two_at_once("probe");
 }
 
 #[test]
 fn b14_two_refused_logons_stop_the_credential_on_every_path_until_a_person_clears_it() {
-    let broker = Broker::default();
+    let broker = Broker::new();
     let mut rig = broker.rig("");
     open(&mut rig);
-    broker.wrong.store(true, Ordering::SeqCst);
+    broker.desk.wrong.store(true, Ordering::SeqCst);
     rig.wait("logons are stopped", |rig| rig.noted("LOGONS_STOPPED"));
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(broker.refused.load(Ordering::SeqCst), 2, "three paths, many slots, two refusals");
+    assert_eq!(broker.refused(), 2, "three paths, many slots, two refusals");
     rig.kill();
     rig.start(&[]);
     rig.wait("slots after the restart", |rig| {
@@ -100,10 +123,10 @@ fn b14_two_refused_logons_stop_the_credential_on_every_path_until_a_person_clear
             |note: &serde_json::Value| note["text"].as_str().is_some_and(|text| text.contains("LogonsStopped"));
         rig.records("note").iter().filter(|note| stopped(note)).count() > 10
     });
-    assert_eq!(broker.refused.load(Ordering::SeqCst), 2, "a restart clears nothing");
+    assert_eq!(broker.refused(), 2, "a restart clears nothing");
     rig.obey(&["reload"]);
     assert_eq!(rig.group()["waits_for"], "clear-logons");
-    broker.wrong.store(false, Ordering::SeqCst);
+    broker.desk.wrong.store(false, Ordering::SeqCst);
     rig.obey(&["clear-logons"]);
     rig.until("every path is known", |group| {
         ["east", "west", "north"].iter().all(|name| endpoint(group, name)["state"] == "HEALTHY")
@@ -111,12 +134,11 @@ fn b14_two_refused_logons_stop_the_credential_on_every_path_until_a_person_clear
     assert!(rig.refuse(&["clear-logons"]).contains("no logon was refused"));
     rig.kill();
     rig.verify();
-    broker.sessions.assert_never_two_at_once("probe");
 }
 
 #[test]
 fn b14_a_reload_that_would_be_over_its_budget_changes_nothing() {
-    let broker = Broker::default();
+    let broker = Broker::new();
     let mut rig = broker.rig(", budget = \"key\"");
     let budget = "[[budget]]\nname = \"key\"\nlogons = 400\nper = \"4s\"\n[supervisor]";
     edit(&rig, "[supervisor]", budget);
@@ -125,5 +147,4 @@ fn b14_a_reload_that_would_be_over_its_budget_changes_nothing() {
     assert!(rig.refuse(&["reload"]).contains("budget[0].logons"), "over budget: nothing is taken over");
     rig.until("nothing has changed", |group| group["eligible_targets"] == json!(["west", "north"]));
     rig.kill();
-    broker.sessions.assert_never_two_at_once("probe");
 }

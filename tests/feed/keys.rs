@@ -1,12 +1,15 @@
 //! The feed's keys in the configuration.
 
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use broker_failover::feed::{Terms, WhenStale};
+use broker_failover::feed::{FeedWriter, Terms, WhenStale};
 use broker_failover::supervisor::config::{Checked, effective, parse};
 
 use crate::file::Folder;
+use crate::rig::is_root;
 
 /// A file with these keys for its first group, and a second group with those.
 fn text(first: &str, second: &str) -> String {
@@ -87,10 +90,62 @@ fn what_is_dangerous_is_a_warning() {
     let folder = Folder::new("keys");
     let place = folder.feed();
     let place = place.parent().unwrap();
-    std::fs::write(folder.feed(), "something else").unwrap();
-    assert!(warned(place, "feed = \"main.feed\"", "found 14 bytes; expected 64 bytes"));
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(place, open).unwrap();
     assert!(warned(place, "feed = \"other.feed\"", "others may write in"));
     assert!(!warned(memory, "feed = \"x\"", "others may write in"), "what is there belongs to its owner");
+}
+
+#[test]
+fn what_a_start_would_refuse_to_write_is_an_error() {
+    let folder = Folder::new("places");
+    let place = folder.feed().parent().unwrap().to_owned();
+    let make = |name: &str, how: &dyn Fn(&Path)| how(&place.join(name));
+    make("text", &|path| std::fs::write(path, "something else").unwrap());
+    make("folder", &|path| std::fs::create_dir(path).unwrap());
+    make("pipe", &|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()));
+    make("link", &|path| symlink(place.join("text"), path).unwrap());
+    make("nowhere", &|path| symlink(place.join("missing"), path).unwrap());
+    make("shared", &|path| {
+        drop(FeedWriter::open(path).unwrap());
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
+    });
+    let mut cases = vec![
+        ("text", "found 14 bytes; expected 64 bytes"),
+        ("folder", "found a folder"),
+        ("pipe", "found a pipe"),
+        ("link", "found a symbolic link"),
+        ("text/below/main.feed", "Not a directory"),
+        ("nowhere/main.feed", "nowhere: Not a directory"),
+        ("shared", "found mode 666"),
+    ];
+    if is_root() {
+        make("foreign", &|path| {
+            drop(FeedWriter::open(path).unwrap());
+            chown(path, Some(1), None).unwrap();
+        });
+        cases.push(("foreign", "found a file of user 1; expected one of user 0"));
+    } else {
+        make("closed", &|path| {
+            std::fs::create_dir(path).unwrap();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o555)).unwrap();
+        });
+        cases.push(("closed/main.feed", "Permission denied"));
+    }
+    for (name, found) in cases {
+        let checked = checked(&place, &format!("feed = {name:?}"), "");
+        assert!(checked.config.is_none(), "{name}");
+        let told = findings(&checked, "error: group[0].feed: ");
+        assert!(told.len() == 1 && told[0].contains(found), "{name}: {:?}", checked.findings);
+        assert!(FeedWriter::open(place.join(name)).is_err(), "{name}: and a start refuses it");
+    }
+    // What a start makes, and what it takes over, also while another writes it: that is the supervisor of before.
+    let below = place.join("new/below/main.feed");
+    for _ in 0..2 {
+        assert!(checked(&place, "feed = \"new/below/main.feed\"", "").config.is_some());
+        assert!(!place.join("new").exists() || below.exists(), "a look makes nothing");
+        let writer = FeedWriter::open(&below).unwrap();
+        assert!(checked(&place, "feed = \"new/below/main.feed\"", "").config.is_some());
+        drop(writer);
+    }
 }

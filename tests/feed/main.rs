@@ -17,5 +17,7 @@ mod languages;
 #[allow(dead_code, reason = "the tests of `run` use the rest")]
 #[path = "../run/rig.rs"]
 mod rig;
+#[path = "../brokers/sessions.rs"]
+mod sessions;
 mod subscription;
 mod threads;

@@ -114,6 +114,41 @@ fn neither_idle_connections_nor_subscribers_keep_a_halt_waiting() {
 }
 
 #[test]
+fn a_subscriber_that_hangs_up_leaves_its_place_at_once() {
+    let mut rig = Rig::open(&Setting::default());
+    let request = json!({"subscribe": true});
+    let begun = Instant::now();
+    for _ in 0..20 {
+        // All of them have places, though those of before had them until just now.
+        let mut places = Vec::new();
+        rig.wait("a place for each", |rig| {
+            while places.len() < 64 {
+                let mut one = Subscriber::new(rig, &request);
+                if one.next()["error"].is_string() {
+                    return false;
+                }
+                places.push(one);
+            }
+            true
+        });
+        assert_eq!(Subscriber::new(&rig, &request).next()["error"], "there are 64 subscriptions already");
+    }
+    // With a keepalive between them, which is when they were missed at the latest, twenty times five seconds.
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_subscriber_that_will_ask_nothing_more_is_told_all_the_same() {
+    let rig = Rig::open(&Setting::default());
+    let mut subscriber = Subscriber::new(&rig, &json!({"subscribe": true}));
+    assert_eq!(subscriber.next()["order_flow"], "OPEN east #1");
+    subscriber.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    rig.obey(&["halt", "desk"]);
+    assert_eq!(subscriber.until("HALT OPERATOR").last().unwrap()["halt_text"], "desk");
+}
+
+#[test]
 fn follow_prints_one_line_a_change_until_the_supervisor_ends() {
     let mut rig = Rig::open(&Setting::default());
     let mut follow = Rig::binary(&["follow", "--config"]);

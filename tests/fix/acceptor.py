@@ -2,10 +2,11 @@
 
     acceptor.py PORT FOLDER BEGINSTRING SENDER PASSWORD [CERTIFICATE KEY]
 
-SENDER is who may log on; PASSWORD is refused if it is another one, unless it is "-". Numbers are kept in FOLDER. It ends
-when its standard input does.
+SENDER is who may log on; PASSWORD is refused if it is another one, unless it is "-". Numbers are kept in FOLDER. The
+variable ACCOUNT, if it is set, is what the answer to a Logon names in field 1. It ends when its standard input does.
 """
 
+import os
 import sys
 
 import quickfix as fix
@@ -35,6 +36,9 @@ class Application(fix.Application):
         tell("logout")
 
     def toAdmin(self, message, session):
+        account = os.environ.get("ACCOUNT")
+        if account and field(message, message.getHeader(), 35) == "A":
+            message.setField(fix.StringField(1, account))
         self.told("out", message)
 
     def fromAdmin(self, message, session):

@@ -1,11 +1,12 @@
 //! FIX acceptors for tests: a small FIX of their own (nothing of the product's codec), one script for each connection.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -13,29 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-/// Who is logged on where, over all tests of this program, and each identity that was so twice at once.
-#[derive(Default)]
-pub struct Trace {
-    open: BTreeMap<String, u32>,
-    sessions: BTreeMap<String, u32>,
-    twice: Vec<String>,
-}
-
-impl Trace {
-    pub fn is_closed(&self, identity: &str) -> bool {
-        self.open.get(identity) == Some(&0)
-    }
-}
-
-pub static TRACE: Mutex<Trace> =
-    Mutex::new(Trace { open: BTreeMap::new(), sessions: BTreeMap::new(), twice: Vec::new() });
-
-/// What the trace has of an identity: sessions so far; fails if two were open at once.
-pub fn sessions_of(identity: &str) -> u32 {
-    let trace = TRACE.lock().unwrap();
-    assert!(!trace.twice.iter().any(|one| one == identity), "{identity} had two sessions at once");
-    trace.sessions.get(identity).copied().unwrap_or(0)
-}
+use crate::sessions::{Book, Expected, Open, Register, handle};
 
 /// A message that came in.
 #[derive(Clone, Debug)]
@@ -70,7 +49,10 @@ pub struct Peer {
     begin: String,
     pub them: String,
     pub us: String,
-    open: bool,
+    book: Arc<Book>,
+    connection: Option<OwnedFd>,
+    /// From the Logon to the Logout, whichever side says it.
+    session: Option<Open>,
     log: Arc<Mutex<Vec<Received>>>,
 }
 
@@ -128,6 +110,10 @@ impl Peer {
     }
 
     pub async fn send(&mut self, kind: &str, rest: &str) {
+        if kind == "5" {
+            // Before the answer, which lets the next one in.
+            self.session = None;
+        }
         let bytes = self.message(kind, rest);
         self.raw(&bytes).await;
     }
@@ -138,6 +124,38 @@ impl Peer {
         let _ = self.stream.flush().await;
     }
 
+    /// Sends batch after batch until the other side ends, and reads what comes in meanwhile, or not.
+    pub async fn flood(&mut self, mut batch: impl FnMut(&mut Self) -> Vec<u8>, reads: bool) {
+        loop {
+            let bytes = batch(self);
+            if self.stream.write_all(&bytes).await.is_err() {
+                return;
+            }
+            if reads && !self.read_what_is_there().await {
+                return;
+            }
+        }
+    }
+
+    /// Whether the other side is still there, and wants to be.
+    async fn read_what_is_there(&mut self) -> bool {
+        let mut piece = [0; 64 * 1024];
+        // Polled once: what is not there now comes later.
+        while let Ok(read) = tokio::time::timeout(Duration::ZERO, self.stream.read(&mut piece)).await {
+            match read {
+                Ok(length @ 1..) => self.buffer.extend_from_slice(&piece[..length]),
+                _ => return false,
+            }
+        }
+        while let Some(message) = self.whole() {
+            self.log.lock().unwrap().push(message.clone());
+            if message.kind() == "5" {
+                return self.respond(&message).await;
+            }
+        }
+        true
+    }
+
     /// Reads the Logon, and knows from then on who is there.
     pub async fn logon(&mut self) -> Received {
         let logon = self.read().await.expect("a Logon");
@@ -145,26 +163,15 @@ impl Peer {
         self.begin = logon.get(8).to_owned();
         self.them = logon.get(49).to_owned();
         self.us = logon.get(56).to_owned();
+        self.session = Some(self.book.open(&self.them, self.connection.take()));
         logon
     }
 
-    /// Takes the Logon; from then on the session is open.
+    /// Takes the Logon.
     pub async fn accept(&mut self, rest: &str) -> Received {
         let logon = self.logon().await;
-        self.open();
         self.send("A", rest).await;
         logon
-    }
-
-    fn open(&mut self) {
-        let mut trace = TRACE.lock().unwrap();
-        let open = trace.open.entry(self.them.clone()).or_default();
-        *open += 1;
-        if *open > 1 {
-            trace.twice.push(self.them.clone());
-        }
-        *trace.sessions.entry(self.them.clone()).or_default() += 1;
-        self.open = true;
     }
 
     /// What an acceptor does: answers TestRequest and Logout, until the other side ends.
@@ -195,14 +202,6 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
-    fn drop(&mut self) {
-        if self.open {
-            *TRACE.lock().unwrap().open.get_mut(&self.them).expect("it was opened") -= 1;
-        }
-    }
-}
-
 /// `body` in its frame, with `|` for SOH.
 pub fn frame(begin: &str, body: &str) -> Vec<u8> {
     let body = body.replace('|', "\u{1}");
@@ -219,6 +218,7 @@ pub struct Acceptor {
     accepted: Arc<AtomicU64>,
     log: Arc<Mutex<Vec<Received>>>,
     task: JoinHandle<()>,
+    register: Register,
 }
 
 impl Acceptor {
@@ -241,13 +241,15 @@ impl Acceptor {
         let address = listener.local_addr().expect("an address");
         let (accepted, log) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
         let script: Arc<Script> = Arc::new(Box::new(move |number, peer| Box::pin(script(number, peer))));
+        let register = Register::new();
         let task = tokio::spawn({
-            let (accepted, log) = (Arc::clone(&accepted), Arc::clone(&log));
+            let (accepted, log, book) = (Arc::clone(&accepted), Arc::clone(&log), register.book());
             async move {
                 loop {
                     let (stream, _) = listener.accept().await.expect("a connection");
                     let number = accepted.fetch_add(1, Ordering::SeqCst) + 1;
                     let (script, tls, log) = (Arc::clone(&script), tls.clone(), Arc::clone(&log));
+                    let (book, connection) = (Arc::clone(&book), handle(&stream));
                     tokio::spawn(async move {
                         let stream: Box<dyn Io> = match tls {
                             None => Box::new(stream),
@@ -258,13 +260,20 @@ impl Acceptor {
                         };
                         let (begin, us) = ("FIX.4.4".to_owned(), "BROKER".to_owned());
                         let buffer = Vec::new();
-                        let peer = Peer { stream, buffer, next: 1, begin, them: "?".to_owned(), us, open: false, log };
+                        let them = "?".to_owned();
+                        let peer =
+                            Peer { stream, buffer, next: 1, begin, them, us, book, connection, session: None, log };
                         script(number, peer).await;
                     });
                 }
             }
         });
-        Self { address, accepted, log, task }
+        Self { address, accepted, log, task, register }
+    }
+
+    /// Nobody gets as far as a Logon here.
+    pub fn expect_no_logon(&self) {
+        self.register.expect(Expected::None);
     }
 
     pub fn url(&self) -> String {

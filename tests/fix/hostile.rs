@@ -8,8 +8,9 @@ use broker_failover::engine::{
 };
 use broker_failover::supervisor::probes::{Password, Secret};
 
-use crate::acceptor::{Acceptor, Peer, frame, sessions_of};
+use crate::acceptor::{Acceptor, Peer, frame};
 use crate::brokers::certificates::Authority;
+use crate::sessions::{is_closed, opened};
 use crate::{folder, identity, part, prober, short_slot, slot, until};
 
 const WAIT: &str = "?LogonWait";
@@ -31,7 +32,6 @@ where
         seen.push(slot(&prober).await);
     }
     part(prober).await;
-    sessions_of(&config.sender_comp_id);
     (seen, acceptor.accepted())
 }
 
@@ -57,6 +57,7 @@ async fn b01_dropped_before_the_logon_is_answered_is_a_fault_three_times_and_the
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b01_three_logons_that_are_dropped_make_the_path_down_and_flow_moves_to_the_one_that_logs_on() {
     let tunnel = Acceptor::start(|_, _| async {}).await;
+    tunnel.expect_no_logon();
     let backup = Acceptor::start(|_, mut peer| async move {
         peer.accept("98=0|108=30|").await;
         peer.serve().await;
@@ -250,6 +251,35 @@ async fn b07_a_session_that_is_evicted_does_not_evict_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_logout_in_the_session_is_answered_told_with_its_text_and_followed_by_a_new_logon() {
+    let acceptor = Acceptor::start(|number, mut peer| async move {
+        peer.next = if number == 1 { 1 } else { 4 };
+        peer.accept("98=0|108=30|").await;
+        if number == 1 {
+            let request = peer.read().await.expect("a TestRequest");
+            peer.respond(&request).await;
+            peer.send("5", "58=end of the trading day|").await;
+        }
+        peer.serve().await;
+    })
+    .await;
+    let config = identity(&folder("day-end"));
+    let prober = prober(&acceptor.url(), &config);
+    assert_eq!((slot(&prober).await.0, slot(&prober).await.0), ("+".to_owned(), "+".to_owned()));
+    until("our Logout", || acceptor.read().len() == 3).await;
+    until("its end", || is_closed(&config.sender_comp_id)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let told = ("Reset".to_owned(), "the far side logged out: \"end of the trading day\"".to_owned());
+    assert_eq!(slot(&prober).await, told);
+    assert_eq!(slot(&prober).await.0, "+");
+    assert_eq!(
+        (acceptor.read(), opened(&config.sender_comp_id)),
+        (["A1", "12", "53", "A4"].map(str::to_owned).to_vec(), 2)
+    );
+    part(prober).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b05_a_zero_or_huge_heartbeat_interval_makes_no_busy_loop_and_ends_nothing() {
     for (test, interval) in [
         ("beat-0", "0"),
@@ -270,6 +300,26 @@ async fn b05_a_zero_or_huge_heartbeat_interval_makes_no_busy_loop_and_ends_nothi
         assert_eq!(acceptor.read(), ["A1", "12", "13"], "{interval}: nothing but what the slots asked");
         part(prober).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b05_a_heartbeat_interval_of_one_second_is_one_a_second_and_not_more() {
+    let acceptor = Acceptor::start(|_, mut peer| async move {
+        peer.accept("98=0|108=1|").await;
+        peer.serve().await;
+    })
+    .await;
+    let prober = prober(&acceptor.url(), &identity(&folder("beat-1")));
+    let begun = tokio::time::Instant::now();
+    assert_eq!(slot(&prober).await.0, "+");
+    until("two heartbeats", || acceptor.read().len() >= 3).await;
+    let read = acceptor.read();
+    assert_eq!(read[..3], ["A1", "02", "03"], "after a second each, whatever ours is");
+    assert!(
+        read.len() as u64 <= 1 + begun.elapsed().as_secs() && begun.elapsed() >= Duration::from_secs(2),
+        "{read:?}"
+    );
+    part(prober).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -339,7 +389,7 @@ async fn silence_after_the_logon_fails_each_slot_and_ends_the_session_after_two_
     }
     assert!(kind == "Timeout" && text.contains("the far side has been silent for"), "{kind} {text}");
     assert_eq!(slot(&prober).await.0, "+", "the next slot logs on again");
-    assert_eq!((acceptor.accepted(), sessions_of(&config.sender_comp_id)), (2, 2));
+    assert_eq!((acceptor.accepted(), opened(&config.sender_comp_id)), (2, 2));
     part(prober).await;
 }
 
@@ -434,13 +484,13 @@ async fn a_session_that_is_lost_between_two_slots_is_one_fault_and_then_a_new_lo
     assert_eq!(slot(&prober).await.0, "+");
     assert_eq!(slot(&prober).await.0, "+");
     kill.send(1).expect("somebody listens");
-    until("the end of the session", || crate::acceptor::TRACE.lock().unwrap().is_closed(&config.sender_comp_id)).await;
+    until("the end of the session", || is_closed(&config.sender_comp_id)).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let (kind, text) = slot(&prober).await;
     assert_eq!((kind.as_str(), text.as_str()), ("Reset", "the far side closed the session"));
     assert_eq!(slot(&prober).await.0, "+");
     assert_eq!(slot(&prober).await.0, "+");
-    assert_eq!(sessions_of(&config.sender_comp_id), 2);
+    assert_eq!(opened(&config.sender_comp_id), 2);
     part(prober).await;
     assert_eq!(acceptor.read(), ["A1", "12", "A3", "14", "55"], "the numbers go on");
 }
@@ -459,6 +509,7 @@ async fn fixs_speaks_tls_and_what_is_wrong_with_it_is_a_fault_of_tls() {
         peer.raw(b"I speak no TLS\r\n").await;
     })
     .await;
+    [&stranger, &expired, &plain].into_iter().for_each(Acceptor::expect_no_logon);
     let folder = folder("tls");
     let mut config = identity(&folder);
     config.tls.ca_file = Some(ours.file("fix"));

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use broker_failover::supervisor::config::{FixConfig, FixVersion};
@@ -14,10 +15,11 @@ use broker_failover::supervisor::probes::{Password, Secret};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
+use crate::sessions::Register;
 use crate::{folder, identity, part, prober, slot, until};
 
 /// Python with QuickFIX, if it is installed.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/quickfix/bin/python");
     if python.exists() {
         return Some(python);
@@ -27,14 +29,29 @@ fn python() -> Option<PathBuf> {
 }
 
 /// QuickFIX, running. Dropped, it is killed.
-struct QuickFix {
+pub(crate) struct QuickFix {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+    /// Checked after the reader has ended.
+    _register: Register,
 }
 
 impl QuickFix {
     async fn start(python: &Path, folder: &Path, config: &FixConfig, password: &str, tls: &[&Path]) -> Self {
+        Self::start_with(python, folder, config, password, None, tls).await
+    }
+
+    /// One that names an account in its Logon.
+    pub(crate) async fn start_with(
+        python: &Path,
+        folder: &Path,
+        config: &FixConfig,
+        password: &str,
+        account: Option<&str>,
+        tls: &[&Path],
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
@@ -47,18 +64,28 @@ impl QuickFix {
             .arg(store)
             .args([config.version.begin_string(), &config.sender_comp_id, password])
             .args(tls)
+            .env("ACCOUNT", account.unwrap_or_default())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("python runs");
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (output, told) = (child.stdout.take().expect("a pipe"), Arc::clone(&lines));
-        std::thread::spawn(move || {
+        let register = Register::new();
+        let (book, identity) = (register.book(), config.sender_comp_id.clone());
+        let reader = std::thread::spawn(move || {
+            let mut session = None;
             for line in BufReader::new(output).lines().map_while(Result::ok) {
+                match &*line {
+                    "logon" => session = Some(book.open(&identity, None)),
+                    "logout" => session = None,
+                    _ => {}
+                }
                 told.lock().unwrap().push(line);
             }
+            drop(session);
         });
-        let quickfix = Self { child, port, lines };
+        let quickfix = Self { child, port, lines, reader: Some(reader), _register: register };
         until("QuickFIX listens", || {
             quickfix.has("listening") && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
         })
@@ -74,7 +101,7 @@ impl QuickFix {
         self.count(start) > 0
     }
 
-    fn count(&self, start: &str) -> usize {
+    pub(crate) fn count(&self, start: &str) -> usize {
         self.lines().iter().filter(|line| line.starts_with(start)).count()
     }
 
@@ -95,6 +122,8 @@ impl Drop for QuickFix {
         // Gone already is as good as killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // What it panicked of, it said.
+        let _ = self.reader.take().map(JoinHandle::join);
     }
 }
 
@@ -131,7 +160,9 @@ async fn quickfix_takes_our_logon_heartbeats_test_requests_and_logout_in_each_ve
         let before = quickfix.count("in 0");
         until("our heartbeats", || quickfix.count("in 0") >= before + 4).await;
         assert!(quickfix.count("out 0") > 2, "{:#?}", quickfix.lines());
-        assert_eq!((quickfix.count("logon"), quickfix.count("logout"), quickfix.count("in 1")), (1, 0, 2));
+        assert_eq!((quickfix.count("logon"), quickfix.count("logout")), (1, 0));
+        // One for each later slot, and on a busy machine one for a silence of 1.2 s.
+        assert!(quickfix.count("in 1") >= 2, "{:#?}", quickfix.lines());
         part(first).await;
         until("the logout", || quickfix.count("logout") == 1).await;
         let (out, into) = kept(&config);

@@ -1,6 +1,6 @@
 //! The `fix` probe with real sockets: against acceptors of our own that misbehave in one way each (`hostile`), against
-//! QuickFIX (`interop`), and through the binary (`run`). All of them are watched by one trace: never two sessions of one
-//! identity at once.
+//! QuickFIX (`interop`), and through the binary (`run`, `desk`). All of them are watched by one trace: never two sessions
+//! of one identity at once.
 
 #![cfg(feature = "cli")]
 #![allow(
@@ -13,10 +13,17 @@
 mod acceptor;
 #[path = "../brokers/mod.rs"]
 mod brokers;
+mod desk;
+mod floods;
 mod hostile;
 mod interop;
 mod keeping;
+#[allow(dead_code, reason = "this program uses a part of it")]
+#[path = "../run/rig.rs"]
+mod rig;
 mod run;
+#[path = "../brokers/sessions.rs"]
+mod sessions;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

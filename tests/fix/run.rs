@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::acceptor::{Acceptor, sessions_of};
+use crate::acceptor::Acceptor;
+use crate::sessions::opened;
 use crate::{folder, identity, part, prober, slot};
 
 fn file(folder: &Path, url: &str, fix: &str) -> PathBuf {
@@ -76,6 +77,7 @@ fn check_refuses_what_no_session_can_be_held_with_and_says_where() {
         ("fix://127.0.0.1:5", ", relogon_wait = \"2m\"", "at most relogon_wait_max"),
         ("fix://127.0.0.1:5", ", competing_session_text = [\" \"]", "texts that some Logouts hold"),
         ("fix://127.0.0.1:5", ", account_tag = 0", "an integer from 1 to"),
+        ("fix://127.0.0.1:5", ", account_tag = 1", "an account to read and none to compare it with"),
         ("fix://127.0.0.1:5", ", password = 12345678", "found a value of type integer"),
         ("fix://127.0.0.1:5", ", nonsense = 1", "an unknown key"),
     ] {
@@ -114,6 +116,21 @@ fn check_warns_and_shows_no_secret() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!text.contains("hunter2") && !text.contains("s1gn"), "{text}");
+}
+
+#[test]
+fn check_warns_of_a_trigger_that_needs_more_failures_than_logons_are_tried_at_the_pace_of_the_slots() {
+    let folder = folder("patient");
+    let warned = |failures: u32| {
+        let path = file(&folder, "fix://127.0.0.1:5", &keys("PROBE"));
+        let text = fs::read_to_string(&path).expect("read");
+        let policy = format!("policy = {{ failure_threshold = {failures} }}\nprobing =");
+        fs::write(&path, text.replace("probing =", &policy)).expect("written");
+        let (output, text) = check(&path, &[]);
+        assert!(output.status.success(), "{text}");
+        text.contains(&format!("the trigger needs {failures} failures, and after 3 in a row a fix probe waits"))
+    };
+    assert_eq!((warned(3), warned(4)), (false, true));
 }
 
 #[test]
@@ -163,5 +180,5 @@ async fn check_probe_logs_on_and_out_but_not_beside_a_supervisor_that_holds_the_
     let text = ask().await.expect("no panic");
     assert!(text.contains("main: east: answers as it should"), "{text}");
     assert_eq!(acceptor.read(), ["A1", "12", "53", "A4", "55"], "it says goodbye before it ends");
-    assert_eq!(sessions_of(&config.sender_comp_id), 2);
+    assert_eq!(opened(&config.sender_comp_id), 2);
 }

@@ -50,6 +50,17 @@ fn what_a_websocket_probe_cannot_do_is_one_clear_error() {
         ("ws://127.0.0.1:1", "websocket = { headers = { Upgrade = \"x\" } }", "handshake's own"),
         ("ws://127.0.0.1:1", "websocket = { expect = \"x\" }", "an unknown key"),
         ("ws://127.0.0.1:1", "websocket = { ca_file = \"missing.pem\" }", "missing.pem is not a file"),
+        (
+            "ws://127.0.0.1:1",
+            "websocket = { expect_message = \"\" }",
+            "a blank text; expected a text that the right answer",
+        ),
+        (
+            "ws://127.0.0.1:1",
+            "websocket = { subscribe = \"x\", expect_message = \" \" }",
+            "expect_message: a blank text",
+        ),
+        ("http://127.0.0.1:1", "http = { expect_body = \"\" }", "expect_body: a blank text"),
         ("ws://127.0.0.1:1", "http = {}", "expected http:// or https:// and a host"),
     ] {
         let errors = errors(url, &format!("probe = {{ {probe} }}"));
@@ -131,4 +142,32 @@ fn what_is_dangerous_about_a_watch_is_a_warning() {
     let slow = format!("{PROBE}\nwatch = {{ tcp = {{}}, confirm_spacing = \"200ms\" }}");
     assert!(warnings(http, &slow, "timeout = \"200ms\"").contains("not below timeout"));
     assert!(!warnings(http, &slow, "timeout = \"201ms\"").contains("not below timeout"));
+}
+
+#[test]
+fn b12_two_sessions_of_one_login_are_refused_where_the_broker_allows_one() {
+    let login = |key: &str| format!("headers = {{ X-Key = \"{key}\" }}");
+    let file = |exclusivity: &str, probe: &str, east: &str, west: &str| {
+        let east = format!("probe = {{ websocket = {{ {probe} }} }}\nwatch = {{ websocket = {{ {east} }} }}");
+        let text = text("ws://127.0.0.1:1", &east, "").replace("tcp://127.0.0.1:2", "ws://127.0.0.1:2");
+        let text = text.replace("name = \"main\"", &format!("name = \"main\"\nexclusivity = \"{exclusivity}\""));
+        let checked = parse(&format!("{text}watch = {{ websocket = {{ {west} }} }}\n"), Path::new("."));
+        findings(&checked, Severity::Error)
+    };
+    let (one, other) = (login("s3cret"), login("0ther"));
+    for exclusivity in ["unknown", "last-login-wins", "oldest-evicted", "refused-until-aged", "venue-arbitrated"] {
+        let errors = file(exclusivity, &one, &one, &other);
+        let says = format!("its login is that of the probe of east too, where exclusivity is {exclusivity}");
+        assert!(errors.len() == 1 && errors[0].contains(&says), "{errors:#?}");
+        let errors = file(exclusivity, &other, &one, &one);
+        assert!(
+            errors.len() == 1
+                && errors[0].contains("endpoint[1].watch.websocket: its login is that of the watch of east")
+        );
+        assert!(!errors[0].contains("s3cret"));
+        assert_eq!(file(exclusivity, &one, &other, &login("third")), Vec::<String>::new());
+        // Whoever shows nothing logs on nowhere.
+        assert_eq!(file(exclusivity, "", "", ""), Vec::<String>::new());
+    }
+    assert_eq!(file("dual-live", &one, &one, &one), Vec::<String>::new());
 }

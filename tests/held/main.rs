@@ -12,5 +12,7 @@
 mod certificates;
 mod config;
 mod server;
+#[path = "../brokers/sessions.rs"]
+mod sessions;
 mod watch;
 mod websocket;

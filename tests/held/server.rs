@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,11 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::sessions::{self, Book, Expected, Register};
+
+/// What the handshake of a session says that is held beside the probes, where the probes open WebSockets too.
+pub(crate) const HELD: &str = "websocket = { headers = { X-Session = \"held\" } }";
 
 /// How it behaves to new connections, and to the frames of those that are open.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +96,7 @@ pub(crate) struct Server {
     shared: Arc<Shared>,
     commands: mpsc::Sender<(Command, oneshot::Sender<()>)>,
     task: JoinHandle<()>,
+    register: Register,
 }
 
 enum Command {
@@ -105,12 +112,19 @@ struct Shared {
     /// Each change resets every connection that is open.
     cut: watch::Sender<u64>,
     resets: AtomicU64,
+    book: Arc<Book>,
+    /// Whose sessions they are: one that says in its handshake that it is held, one that says nothing at all (TCP and TLS
+    /// sessions that are held do), and one that logs on in its first message.
+    held: String,
+    silent: String,
+    logon: String,
 }
 
 impl Server {
     pub(crate) async fn start(mode: Mode, tls: Option<Arc<ServerConfig>>) -> Self {
         let socket = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port");
         let address = socket.local_addr().expect("an address");
+        let register = Register::new();
         let shared = Arc::new(Shared {
             mode: Mutex::new(mode.clone()),
             tls,
@@ -119,10 +133,28 @@ impl Server {
             texts: Mutex::default(),
             cut: watch::Sender::new(0),
             resets: AtomicU64::new(0),
+            book: register.book(),
+            held: sessions::own("held"),
+            silent: sessions::own("silent"),
+            logon: sessions::own("logon"),
         });
         let (commands, receiver) = mpsc::channel(1);
         let task = tokio::spawn(listen(address, port(socket, &mode), Arc::clone(&shared), receiver));
-        Self { address, shared, commands, task }
+        Self { address, shared, commands, task, register }
+    }
+
+    /// One of several servers, each of which behaves otherwise.
+    pub(crate) async fn start_as_one_of_many(mode: Mode, tls: Option<Arc<ServerConfig>>) -> Self {
+        let server = Self::start(mode, tls).await;
+        server.register.expect(Expected::Any);
+        server
+    }
+
+    /// One at which nobody holds a session, or logs on: it is only asked.
+    pub(crate) async fn start_for_requests(mode: Mode, tls: Option<Arc<ServerConfig>>) -> Self {
+        let server = Self::start(mode, tls).await;
+        server.register.expect(Expected::None);
+        server
     }
 
     pub(crate) fn url(&self, scheme: &str) -> String {
@@ -249,6 +281,7 @@ impl Shared {
             counts.open += 1;
         }
         let _open = Open(&self);
+        let connection = sessions::handle(&stream);
         let mut cut = self.cut.subscribe();
         cut.mark_unchanged();
         // Dropped in whatever state, the connection is reset: that is what a killed process with unread data does.
@@ -256,31 +289,41 @@ impl Shared {
         let _ = stream.set_nodelay(true);
         tokio::select! {
             _ = cut.changed() => { self.resets.fetch_add(1, Ordering::SeqCst); }
-            () = self.greet(stream) => {}
+            () = self.greet(stream, connection) => {}
         }
     }
 
-    async fn greet(&self, mut stream: TcpStream) {
+    async fn greet(&self, mut stream: TcpStream, connection: Option<OwnedFd>) {
         let mode = self.mode.lock().clone();
         match (&mode, &self.tls) {
             (Mode::Reset, _) => {}
             (Mode::Hang, _) => silent(&mut stream).await,
-            (_, None) => self.converse(&mut stream, mode).await,
+            (_, None) => self.converse(&mut stream, connection, mode).await,
             (_, Some(tls)) => {
                 if let Ok(mut stream) = TlsAcceptor::from(Arc::clone(tls)).accept(stream).await {
-                    self.converse(&mut stream, mode).await;
+                    self.converse(&mut stream, connection, mode).await;
                 }
             }
         }
     }
 
-    async fn converse(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin), mode: Mode) {
+    async fn converse(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        connection: Option<OwnedFd>,
+        mode: Mode,
+    ) {
         let mut head = Vec::new();
+        // Until it says something.
+        let mut speechless = Some(self.book.open(&self.silent, connection.as_ref().and_then(sessions::handle)));
         while !head.ends_with(b"\r\n\r\n") {
             // One byte at a time: what follows the head is a frame already.
             match stream.read_u8().await {
                 Ok(byte) => head.push(byte),
                 Err(_) => return,
+            }
+            if let Some(none) = speechless.take() {
+                none.never_was();
             }
         }
         let head = String::from_utf8_lossy(&head).into_owned();
@@ -325,22 +368,25 @@ impl Shared {
             return silent(stream).await;
         }
         self.counts.lock().sessions += 1;
+        let is_held = head.to_lowercase().contains("x-session: held\r\n");
+        let _held = is_held.then(|| self.book.open(&self.held, connection.as_ref().and_then(sessions::handle)));
         match mode {
             Mode::Sends(bytes) => {
                 if stream.write_all(&bytes).await.is_ok() {
-                    self.frames(stream).await;
+                    self.frames(stream, connection).await;
                 }
             }
             Mode::Repeats(text) => while stream.write_all(&frame(1, text.as_bytes())).await.is_ok() {},
             Mode::Drops(after) => {
-                let _ = tokio::time::timeout(after, self.frames(stream)).await;
+                let _ = tokio::time::timeout(after, self.frames(stream, connection)).await;
             }
-            _ => self.frames(stream).await,
+            _ => self.frames(stream, connection).await,
         }
     }
 
     /// Answers frames until either side has had enough.
-    async fn frames(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+    async fn frames(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin), mut connection: Option<OwnedFd>) {
+        let mut logon = None;
         while let Ok((opcode, payload)) = read_frame(stream).await {
             let mode = self.mode.lock().clone();
             let answer = match (opcode, mode) {
@@ -354,6 +400,7 @@ impl Shared {
                     }
                 }
                 (1, _) => {
+                    logon.get_or_insert_with(|| self.book.open(&self.logon, connection.take()));
                     self.texts.lock().push(String::from_utf8_lossy(&payload).into_owned());
                     frame(1, br#"{"ok":true}"#)
                 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::certificates::Authority;
-use crate::server::{Mode, Server};
+use crate::server::{HELD, Mode, Server};
 
 /// However busy the machine is: what takes this long will not come.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -130,6 +130,11 @@ fn records(journal: &Path) -> Vec<Value> {
     lines.flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>()).collect()
 }
 
+/// A path that is probed, and watched by nobody.
+async fn backup() -> Server {
+    Server::start_for_requests(Mode::Healthy, None).await
+}
+
 /// Results of probes of `east`, as the server counts them.
 fn probed(server: &Server) -> u64 {
     let counts = server.counts();
@@ -137,7 +142,10 @@ fn probed(server: &Server) -> u64 {
 }
 
 const TCP: &str = "tcp = {}, ping_interval = \"1h\"";
-const WEBSOCKET: &str = "websocket = {}, ping_interval = \"1h\"";
+
+fn websocket(ping_interval: &str) -> String {
+    format!("{HELD}, ping_interval = \"{ping_interval}\"")
+}
 
 /// With confirming probes so far apart that a success comes before the second, however busy the machine is.
 fn far_apart(group: &str) -> String {
@@ -150,13 +158,13 @@ fn by_tcp(server: &Server, backup: &Server) -> String {
 }
 
 fn by_websocket(server: &Server, backup: &Server) -> String {
-    group("main", &server.url("ws"), "websocket = {}", WEBSOCKET, backup)
+    group("main", &server.url("ws"), "websocket = {}", &websocket("1h"), backup)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_is_left_after_as_many_confirming_probes_as_the_trigger_needs() {
     for kind in [by_tcp, by_websocket] {
-        let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
+        let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
         let scene = Scene::open(&[kind(&east, &west)]).await;
         east.die().await;
         scene.until(0, "flow has moved", |group| group.order_flow == "OPEN west #2").await;
@@ -172,7 +180,7 @@ async fn a_killed_server_is_left_after_as_many_confirming_probes_as_the_trigger_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_dropped_session_of_a_healthy_server_moves_nobody_in_45_repetitions_and_costs_one_probe_each() {
-    let west = Server::start(Mode::Healthy, None).await;
+    let west = backup().await;
     let mut servers = Vec::new();
     let mut groups = Vec::new();
     for number in 0..45 {
@@ -180,7 +188,7 @@ async fn one_dropped_session_of_a_healthy_server_moves_nobody_in_45_repetitions_
         let name = format!("g{number}");
         groups.push(match number % 2 {
             0 => far_apart(&group(&name, &server.url("http"), "http = {}", TCP, &west)),
-            _ => far_apart(&group(&name, &server.url("ws"), "websocket = {}", WEBSOCKET, &west)),
+            _ => far_apart(&group(&name, &server.url("ws"), "websocket = {}", &websocket("1h"), &west)),
         });
         servers.push(server);
     }
@@ -206,7 +214,7 @@ async fn one_dropped_session_of_a_healthy_server_moves_nobody_in_45_repetitions_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_drops_every_session_is_probed_once_for_each_and_asked_ever_more_rarely() {
-    let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     let scene = Scene::open(&[far_apart(&by_websocket(&east, &west))]).await;
     east.set(Mode::Drops(Duration::from_millis(20))).await;
     east.reset_all();
@@ -225,7 +233,7 @@ async fn a_server_that_drops_every_session_is_probed_once_for_each_and_asked_eve
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_accepts_and_hangs_is_left_a_timeout_later() {
-    let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     let scene = Scene::open(&[by_tcp(&east, &west)]).await;
     east.set(Mode::Hang).await;
     east.reset_all();
@@ -239,10 +247,10 @@ async fn a_server_that_accepts_and_hangs_is_left_a_timeout_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_websocket_that_gives_no_sign_of_life_is_lost_and_nobody_moves_for_it() {
-    let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     // Its probe is a connection: the session alone is silent.
-    let watch = "websocket = {}, ping_interval = \"1s\"";
-    let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", watch, &west)]).await;
+    let watch = websocket("1s");
+    let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", &watch, &west)]).await;
     scene.until(0, "it was pinged again", |_| east.counts().pings >= 2).await;
     assert_eq!(scene.east().await.sessions_lost, Some(0), "its first ping was answered");
     east.set(Mode::NoPong).await;
@@ -260,7 +268,7 @@ async fn a_session_over_tls_is_held_and_its_end_noticed() {
     let authority = Authority::new();
     let ca_file = authority.file("held");
     let tls = || Some(authority.server("127.0.0.1", -10..90));
-    let west = Server::start(Mode::Healthy, None).await;
+    let west = backup().await;
     let (one, other) = (Server::start(Mode::Healthy, tls()).await, Server::start(Mode::Healthy, tls()).await);
     let ca = format!("ca_file = \"{}\"", ca_file.display());
     let groups = [
@@ -275,7 +283,7 @@ async fn a_session_over_tls_is_held_and_its_end_noticed() {
             "wss",
             &other.url("wss"),
             &format!("websocket = {{ {ca} }}"),
-            &format!("websocket = {{ {ca} }}, ping_interval = \"1h\""),
+            &websocket("1h").replacen("{", &format!("{{ {ca},"), 1),
             &west,
         ),
     ];
@@ -290,8 +298,8 @@ async fn a_session_over_tls_is_held_and_its_end_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_opened_is_said_once_and_is_no_failure() {
-    let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
-    let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", WEBSOCKET, &west)]).await;
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
+    let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", &websocket("1h"), &west)]).await;
     east.set(Mode::Status(503, "")).await;
     east.reset_all();
     let refused = |group: &GroupStatus| group.endpoints[0].session == Some("refused");
@@ -310,7 +318,7 @@ async fn what_cannot_be_opened_is_said_once_and_is_no_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_reloads_leave_one_session_and_another_pace_leaves_it_alone() {
-    let (east, west) = (Server::start(Mode::Healthy, None).await, Server::start(Mode::Healthy, None).await);
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     let text = by_tcp(&east, &west);
     let scene = Scene::open(std::slice::from_ref(&text)).await;
     let config = scene.folder.join("config.toml");

@@ -178,12 +178,12 @@ async fn a_ping_against_each_fault() {
     let mut servers = Vec::new();
     let mut list = Vec::new();
     for (name, mode, expected, says) in cases {
-        let server = Server::start(mode, None).await;
+        let server = Server::start_for_requests(mode, None).await;
         let url = server.url("ws").replace("//", "//user:s3cret@");
         list.push(Case { name, prober: prober(&url, &ping()), expected, says });
         servers.push(server);
     }
-    let server = Server::start(Mode::Slow(Duration::from_millis(50)), None).await;
+    let server = Server::start_for_requests(Mode::Slow(Duration::from_millis(50)), None).await;
     let slow = endpoint(&server.url("ws"), &ping(), Some(Duration::from_millis(50)));
     let prober = of_endpoint(&slow, &Resolver::default()).expect("a prober");
     list.push(Case { name: "slow_after", prober, expected: "Slow", says: "" });
@@ -213,7 +213,7 @@ async fn a_subscription_needs_its_message() {
     let mut servers = Vec::new();
     let mut list = Vec::new();
     for (name, mode, expected, says) in cases {
-        let server = Server::start(mode, None).await;
+        let server = Server::start_as_one_of_many(mode, None).await;
         list.push(Case { name, prober: prober(&server.url("ws"), &subscribing()), expected, says });
         servers.push(server);
     }
@@ -223,7 +223,7 @@ async fn a_subscription_needs_its_message() {
         ("another subprotocol", Mode::Chooses("v1"), "UnexpectedAnswer", "ubprotocol"),
         ("no subprotocol", Mode::Healthy, "UnexpectedAnswer", "subprotocol"),
     ] {
-        let server = Server::start(mode, None).await;
+        let server = Server::start_as_one_of_many(mode, None).await;
         list.push(Case { name, prober: prober(&server.url("ws"), &wanting), expected, says });
         servers.push(server);
     }
@@ -268,7 +268,7 @@ async fn wss_against_each_certificate_and_fault() {
     let mut servers = Vec::new();
     let mut list = Vec::new();
     for (name, tls, mode, expected) in cases {
-        let server = Server::start(mode, tls).await;
+        let server = Server::start_for_requests(mode, tls).await;
         list.push(Case { name, prober: prober(&server.url("wss"), &trusting(&ca_file)), expected, says: "" });
         servers.push(server);
     }

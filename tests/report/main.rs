@@ -19,3 +19,5 @@ mod live;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../run/rig.rs"]
 mod rig;
+#[path = "../brokers/sessions.rs"]
+mod sessions;

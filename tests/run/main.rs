@@ -15,5 +15,7 @@ mod hooks;
 mod kills;
 mod reloads;
 mod rig;
+#[path = "../brokers/sessions.rs"]
+mod sessions;
 mod shadow;
 mod starts;

@@ -1,5 +1,6 @@
 //! A supervisor between front ends and hook scripts, in a folder of its own.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,6 +17,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::brokers::{FrontEnd, Mode};
+use crate::sessions::{self, Expected, Register};
 
 /// However busy the machine is: what takes this long will not come.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
@@ -120,6 +122,8 @@ pub(crate) struct Rig {
     runtime: Runtime,
     runs: u32,
     _place: Place,
+    /// Of the session that trades, as the hooks' log tells of it; checked when this goes.
+    trading: Register,
 }
 
 impl Rig {
@@ -137,7 +141,9 @@ impl Rig {
             .map(|_| runtime.block_on(FrontEnd::start(Mode::Healthy, None)).expect("a front end"))
             .collect();
         let listen = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
-        let rig = Self { folder, fronts, listen, child: None, runtime, runs: 0, _place: place };
+        let trading = Register::new();
+        trading.expect(Expected::Any);
+        let rig = Self { folder, fronts, listen, child: None, runtime, runs: 0, _place: place, trading };
         fs::write(rig.file("hook.sh"), SCRIPT).expect("a script");
         fs::set_permissions(rig.file("hook.sh"), fs::Permissions::from_mode(0o755)).expect("an executable script");
         rig.configure(setting);
@@ -318,11 +324,26 @@ impl Rig {
         let config = self.file("config.toml");
         let output = Self::binary(&[name, "--config"]).arg(config).args(rest).output().expect("the binary");
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if *name == "confirm-fence" && output.status.success() {
+            self.fenced_by_a_person(rest);
+        }
         match output.status.code() {
             Some(0) => Ok(out.trim().to_owned()),
             Some(1) => Err(err.trim().to_owned()),
             status => panic!("{arguments:?}: {status:?} {out}{err}\n{}", self.tell()),
         }
+    }
+
+    /// The hooks' log has it that the path of that epoch was fenced.
+    fn fenced_by_a_person(&self, arguments: &[&str]) {
+        let epoch = arguments.last().expect("an epoch");
+        let path = self.hooks().iter().rev().find_map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            (words.len() > 4 && words[4] == *epoch).then(|| words[3].to_owned())
+        });
+        let mut log = fs::OpenOptions::new().create(true).append(true).open(self.file("hooks.log")).expect("a log");
+        // Unless a hook has run in that epoch, it is the first, on the first path.
+        writeln!(log, "person fenced 0 {} {epoch}", path.as_deref().unwrap_or(NAMES[0])).expect("a line");
     }
 
     pub(crate) fn obey(&self, arguments: &[&str]) -> String {
@@ -429,9 +450,49 @@ impl Drop for Rig {
             }
         }
         if !std::thread::panicking() {
+            trace_trading(&self.hooks(), &self.trading);
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// The session that trades, in the register: it is there from the beginning, ends when its path is fenced, and begins when
+/// flow is moved to a path.
+fn trace_trading(log: &[String], register: &Register) {
+    let (book, identity) = (register.book(), sessions::own("trading"));
+    let (mut begun, mut open) = (false, BTreeMap::new());
+    for line in log {
+        let words: Vec<_> = line.split(' ').collect();
+        let [what, stage, _, path, ..] = words[..] else { continue };
+        let begins = !begun && matches!(stage, "fence" | "switch" | "reconcile");
+        begun |= begins;
+        match (what, stage) {
+            ("end" | "person", "fence" | "fenced") => drop(open.remove(path)),
+            ("start", "switch") => drop(open.entry(path.to_owned()).or_insert_with(|| book.open(&identity, None))),
+            _ if begins => drop(open.insert(path.to_owned(), book.open(&identity, None))),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_switch_before_the_path_that_is_left_was_fenced_is_seen_in_the_hooks_log() {
+    let seen = |log: &[&str]| {
+        let register = Register::new();
+        trace_trading(&log.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>(), &register);
+        let found = register.check();
+        register.expect(Expected::Any);
+        // It was shown what it must find; it is not to fail this test for it.
+        std::mem::forget(register);
+        found.map_err(|why| why.contains("two sessions at once"))
+    };
+    let opened = ["start reconcile 0 east 1 to= reason=", "end reconcile 0 east 1", "start fence 0 east 1 to=west"];
+    let moved = ["start switch 0 west 2 to=west", "end switch 0 west 2", "start reconcile 0 west 2 to="];
+    assert_eq!(seen(&opened), Ok(1));
+    assert_eq!(seen(&[&opened[..], &["failed fence 0 east 1"], &moved[..]].concat()), Err(true));
+    assert_eq!(seen(&[&opened[..], &["end fence 0 east 1"], &moved[..]].concat()), Ok(2));
+    assert_eq!(seen(&[&opened[..], &["person fenced 0 east 1"], &moved[..]].concat()), Ok(2));
+    assert_eq!(seen(&[&opened[..], &["start switch 0 east 2 to=east"]].concat()), Ok(1), "rearmed: the same path");
 }
 
 /// The endpoint that a record is the one result of a slot of.

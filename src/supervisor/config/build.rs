@@ -420,6 +420,8 @@ impl Builder<'_> {
         self.check_url(endpoint, url, schemes);
         let exit = |key| inner.integer(key).and_then(|status| u8::try_from(status).ok());
         let tls = self.tls(inner);
+        self.told_apart(inner, "expect_body");
+        self.compared(endpoint, inner, "account_tag");
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
             "tls" => ProbeKind::Tls(tls),
@@ -468,11 +470,19 @@ impl Builder<'_> {
             competing_session_status: table.statuses("competing_session_status"),
             tls,
         };
+        self.told_apart(table, "expect_message");
         if config.subscribe.is_some() && config.expect_message.is_none() {
             let found = "no expect_message: a pong does not show what became of the subscription";
             self.error(table, "subscribe", found, "expect_message beside subscribe");
         }
         Some(config)
+    }
+
+    /// A text that an answer must contain: every answer contains a blank one.
+    fn told_apart(&mut self, table: &Table, key: &str) {
+        if table.text(key).is_some_and(|text| text.trim().is_empty()) {
+            self.error(table, key, "a blank text", "a text that the right answer contains, and others do not");
+        }
     }
 
     /// A pointer to the account must be one, and there must be an account to compare with.
@@ -482,15 +492,15 @@ impl Builder<'_> {
         if !(pointer.is_empty() || pointer.starts_with('/')) || !escapes {
             self.error(table, "account_pointer", format!("{pointer:?}"), "a JSON pointer such as \"/account/id\"");
         }
-        if endpoint.text("account").is_none() {
-            self.error(
-                table,
-                "account_pointer",
-                "an account to read and none to compare it with",
-                "account at the endpoint",
-            );
-        }
+        self.compared(endpoint, table, "account_pointer");
         Some(pointer)
+    }
+
+    /// An account that is read must be compared with one.
+    fn compared(&mut self, endpoint: &Table, table: &Table, key: &str) {
+        if table.entry(key).is_some() && endpoint.text("account").is_none() {
+            self.error(table, key, "an account to read and none to compare it with", "account at the endpoint");
+        }
     }
 
     /// The url must say where to connect, in a scheme that the probe speaks.

@@ -71,9 +71,9 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
         let found = format!("{valid_for:?}: for so long gateways go on after the supervisor died");
         builder.warning(table, "feed_valid_for", found, format!("at most {detection:?}"));
     }
-    // What a start will meet; it makes the folders that are missing.
+    // What a start of this user will refuse. Another writer is no error: that is the supervisor that runs beside this.
     if let Err(error) = feed::FeedWriter::look(path) {
-        builder.warning(table, "feed", error.to_string(), "nothing there yet, or the feed of this user");
+        builder.error(table, "feed", error.to_string(), "nothing there yet, or the feed of this user");
     }
     let Some(folder) = path.ancestors().skip(1).map(or_here).find(|folder| folder.is_dir()) else { return };
     if let Ok(found) = folder.metadata() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::probes::{Password, Secret};
+use super::super::probes::{FREE_ATTEMPTS, Password, Secret};
 use super::build::Builder;
 use super::read::Table;
 use super::{FixConfig, FixVersion, GroupConfig, ProbeKind, TlsConfig};
@@ -156,6 +156,17 @@ fn all<'a>(table: &'a Table, group: &'a GroupConfig) -> impl Iterator<Item = (&'
 
 pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
     let probing = &group.probing;
+    for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
+        let needs = endpoint.endpoint.trigger.unwrap_or(group.policy.trigger()).needs();
+        let is_fix = endpoint.probes.iter().any(|probe| matches!(probe.kind, ProbeKind::Fix(_)));
+        if is_fix && needs > FREE_ATTEMPTS {
+            let found = format!(
+                "the trigger needs {needs} failures, and after {FREE_ATTEMPTS} in a row a fix probe waits before each Logon: \
+                 the path is DOWN later than its slots say"
+            );
+            builder.warning(one, "probe", found, format!("a trigger of {FREE_ATTEMPTS} failures at most"));
+        }
+    }
     for (table, config) in all(table, group) {
         let silence = config.heart_beat_interval * 2;
         if silence < probing.interval + probing.timeout {

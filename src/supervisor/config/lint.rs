@@ -24,6 +24,7 @@ pub(super) fn group(builder: &mut build::Builder<'_>, table: &Table, group: &Gro
     fix::lint(builder, table, group);
     authorities(builder, table, group);
     hooks(builder, table, group);
+    watch::apart(builder, table, group);
     watch::lint(builder, table, group);
     feed::lint(builder, table, group);
     recovery::lint(builder, table, group);

@@ -115,6 +115,44 @@ pub(super) fn lint(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
     }
 }
 
+/// Two sessions that show one login cannot stand at once where the broker allows one: each end of the held one would be our
+/// own doing, and would fire probes.
+pub(super) fn apart(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) {
+    if !group.exclusivity.is_exclusive() {
+        return;
+    }
+    for (place, (one, endpoint)) in table.tables("endpoint").iter().zip(&group.endpoints).enumerate() {
+        let (Some(keys), Some(held)) = (one.table("watch"), held_login(endpoint)) else { continue };
+        let is_same = |config: &WebSocketConfig| login(config) == Some(held);
+        let by_probe = group.endpoints.iter().find(|other| {
+            other.probes.iter().any(|probe| matches!(&probe.kind, ProbeKind::WebSocket(config) if is_same(config)))
+        });
+        let by_watch = || group.endpoints.iter().take(place).find(|other| held_login(other) == Some(held));
+        let other = by_probe.map(|other| (other, "probe")).or_else(|| by_watch().map(|other| (other, "watch")));
+        if let Some((other, what)) = other {
+            let (name, kind) = (&other.endpoint.name, group.exclusivity.name());
+            let found = format!("its login is that of the {what} of {name} too, where exclusivity is {kind}");
+            builder.error(keys, "websocket", found, "a login for each session that is held: one would evict the other");
+        }
+    }
+}
+
+/// What a session shows of who opens it: `headers` and `subscribe`.
+type Login<'a> = (&'a [(String, String)], Option<&'a str>);
+
+/// That of a session that may log on.
+fn login(config: &WebSocketConfig) -> Option<Login<'_>> {
+    let WebSocketConfig { headers, subscribe, .. } = config;
+    (!headers.is_empty() || subscribe.is_some()).then_some((headers, subscribe.as_deref()))
+}
+
+fn held_login(endpoint: &EndpointConfig) -> Option<Login<'_>> {
+    match &endpoint.watch.as_ref()?.session {
+        SessionKind::WebSocket(config) => login(config),
+        SessionKind::Tcp | SessionKind::Tls(_) => None,
+    }
+}
+
 /// Whether a probe may log on, as far as its keys tell.
 fn logs_on(probe: &ProbeConfig) -> bool {
     match &probe.kind {

@@ -15,8 +15,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -72,7 +75,24 @@ impl Subscriptions {
             return connection.reply(&Answer::Error(why)).await;
         };
         drop(place);
-        follow(&mut connection.writer, groups).await
+        let Connection { reader, writer, .. } = &mut connection;
+        tokio::select! {
+            told = follow(writer, groups) => told,
+            () = hung_up(reader) => Ok(()),
+        }
+    }
+}
+
+/// The far side has closed its connection. One that closed only its own direction asks nothing more, and is told all the
+/// same (a pipe into `nc` is one); should it close the rest later, the next write shows it.
+async fn hung_up(reader: &mut BufReader<OwnedReadHalf>) {
+    let mut ignored = [0; 256];
+    while let Ok(1..) = reader.read(&mut ignored).await {}
+    let stream: &UnixStream = reader.get_ref().as_ref();
+    let mut asked = [PollFd::new(stream, PollFlags::empty())];
+    let is_gone = poll(&mut asked, Some(&Timespec::default())).is_err() || asked[0].revents().contains(PollFlags::HUP);
+    if !is_gone {
+        std::future::pending().await
     }
 }
 

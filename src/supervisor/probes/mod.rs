@@ -31,6 +31,7 @@ mod tcp;
 mod tls;
 mod websocket;
 
+pub(crate) use fix::FREE_ATTEMPTS;
 pub use fix::{Password, Secret, farewell};
 pub use limits::{Limits, MOST_REFUSED_LOGONS};
 pub use resolve::{MOST_LOOKUPS, Resolver};

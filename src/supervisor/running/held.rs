@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::error;
@@ -29,6 +29,7 @@ pub(super) struct Held {
     /// How its end is confirmed, and of what the scheduler calls it.
     pub(super) how: Confirming,
     pub(super) key: EndpointId,
+    place: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
 
@@ -54,9 +55,14 @@ enum End {
 }
 
 impl Held {
-    /// Holds a session from now on. Must be called on a tokio runtime.
-    pub(super) fn start(hold: Hold, how: Confirming, key: EndpointId) -> Self {
-        Self { holder: Arc::clone(&hold.holder), how, key, task: tokio::spawn(hold.go_on()) }
+    /// Holds a session from now on, in the place of another, which hangs up first: a broker must not see both. Must be
+    /// called on a tokio runtime.
+    pub(super) fn start(hold: Hold, how: Confirming, key: EndpointId, before: Option<Self>) -> Self {
+        let place = before.as_ref().map_or_else(|| Arc::new(Semaphore::new(1)), |before| Arc::clone(&before.place));
+        drop(before);
+        let holder = Arc::clone(&hold.holder);
+        let task = tokio::spawn(hold.go_on(Arc::clone(&place)));
+        Self { holder, how, key, place, task }
     }
 }
 
@@ -69,11 +75,11 @@ impl Drop for Held {
 impl Hold {
     /// One session after the other. Each in a task of its own, so that one that panics is told, and is not the last;
     /// where the probes are, so that its end becomes a probe without a detour.
-    async fn go_on(self) {
+    async fn go_on(self, place: Arc<Semaphore>) {
         let mut attempt = 0;
         loop {
             let mut session = JoinSet::new();
-            session.spawn_on(self.clone().once(), &self.confirmer.runtime());
+            session.spawn_on(self.clone().once(Arc::clone(&place)), &self.confirmer.runtime());
             let end = match session.join_next().await {
                 Some(Ok(end)) => end,
                 Some(Err(error)) => {
@@ -96,7 +102,9 @@ impl Hold {
         }
     }
 
-    async fn once(self) -> End {
+    async fn once(self, place: Arc<Semaphore>) -> End {
+        // Held for as long as the session: one that was let go is gone a moment later.
+        let _place = place.acquire().await;
         let deadline = Instant::now() + self.timeout;
         let opened = timeout_at(deadline, self.holder.hold(deadline)).await;
         match opened.unwrap_or_else(|_| Err(Verdict::timeout(self.timeout))) {
@@ -183,7 +191,7 @@ mod tests {
             timeout: Duration::from_secs(5),
             inbox,
         };
-        let held = Held::start(hold, how, key);
+        let held = Held::start(hold, how, key, None);
         let mut next = async || match heard.recv().await {
             Some(Message::Event(Event::Session { endpoint, news })) => {
                 assert_eq!(endpoint, "east");
@@ -200,6 +208,63 @@ mod tests {
         assert_eq!(news, SessionNews::Lost { text: "gone".to_owned(), confirmed: Confirmed::Unwatched });
         drop(held);
         while heard.recv().await.is_some() {}
+    }
+
+    /// Counts its sessions; the most at once.
+    #[derive(Default)]
+    struct Counting {
+        open: Arc<AtomicU32>,
+        most: AtomicU32,
+    }
+
+    /// A session that takes a moment to hang up.
+    struct Standing(Arc<AtomicU32>);
+
+    impl Drop for Standing {
+        fn drop(&mut self) {
+            std::thread::yield_now();
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Holder for Counting {
+        fn hold(&self, _: Instant) -> Opening<'_> {
+            Box::pin(async {
+                self.most.fetch_max(self.open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let standing = Standing(Arc::clone(&self.open));
+                let loss: Loss = Box::pin(async move {
+                    let _standing = standing;
+                    std::future::pending().await
+                });
+                Ok(loss)
+            })
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn b12_a_session_in_the_place_of_another_opens_when_that_one_has_hung_up() {
+        let scheduler = Scheduler::start(Options::default()).unwrap();
+        let (events, _taken) = mpsc::channel(1);
+        let group = scheduler.group(events);
+        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
+        let key = EndpointId::from_index(0);
+        let (inbox, mut heard) = mpsc::channel(8);
+        let counting = Arc::new(Counting::default());
+        let mut held = None;
+        for _ in 0..2_000 {
+            let hold = Hold {
+                endpoint: "east".to_owned(),
+                holder: Arc::<Counting>::clone(&counting),
+                confirmer: group.confirmer(key, how),
+                timeout: Duration::from_secs(5),
+                inbox: inbox.clone(),
+            };
+            held = Some(Held::start(hold, how, key, held.take()));
+            let news = heard.recv().await;
+            assert!(matches!(news, Some(Message::Event(Event::Session { news: SessionNews::Open, .. }))), "{news:?}");
+        }
+        drop(held);
+        assert_eq!(counting.most.load(Ordering::SeqCst), 1, "never two at once");
     }
 
     #[test]

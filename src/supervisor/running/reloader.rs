@@ -132,9 +132,8 @@ impl Watching {
             timeout: config.probing.timeout,
             inbox: inbox.clone(),
         };
-        // The old one hangs up first.
-        self.held.remove(name);
-        self.held.insert(name.to_owned(), Held::start(hold, how, asked.key));
+        let before = self.held.remove(name);
+        self.held.insert(name.to_owned(), Held::start(hold, how, asked.key, before));
     }
 
     fn change(&mut self, old: &GroupConfig, change: &GroupChange, askers: Askers) {

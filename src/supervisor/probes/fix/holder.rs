@@ -1,6 +1,7 @@
 //! The thread that holds a session: sockets, time and the sequence file around the state machine.
 
-use std::future::{pending, poll_fn};
+use std::future::{pending, poll_fn, ready};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -35,11 +36,20 @@ const REWRITE_WAIT: Duration = Duration::from_secs(1);
 /// Numbers that the sequence file is ahead of the session: one write for so many messages.
 const AHEAD: u64 = 64;
 /// Attempts that a fault of the path may make fail in a row before there is a wait: as many as usually make a path DOWN.
-const FREE_ATTEMPTS: u32 = 3;
+pub(crate) const FREE_ATTEMPTS: u32 = 3;
 /// A timer that is late by more was late because we were not running.
 const LATE: u64 = 500_000_000;
 /// What is read at once, in bytes.
 const CHUNK: usize = 8 * 1024;
+/// Reads one after the other before everything else has its turn: a far side that never pauses keeps no slot and no timer
+/// waiting.
+const MOST_READS: u32 = 16;
+/// Reads before a slot asks. Between slots all is read as it comes, so that a far side of which more than this is left
+/// never pauses, and what it says next it says now.
+const MOST_READS_BEFORE: u32 = 128;
+/// Answers that wait for the sequence file, in bytes, from which on nothing more is read: the far side may send faster than
+/// a disk writes.
+const MOST_UNSENT: usize = 64 * 1024;
 
 /// A slot.
 pub(super) struct Ask {
@@ -84,8 +94,12 @@ async fn hold(path: Arc<Path>, mut asks: mpsc::Receiver<Ask>) {
         wait: Wait::default(),
     };
     let mut buffer = vec![0; CHUNK];
+    let mut reads = 0;
     loop {
         let due = holder.due();
+        let reads_on = reads < MOST_READS;
+        let may_read = reads_on && holder.may_read();
+        reads += 1;
         let Holder { live, keeper, .. } = &mut holder;
         let (stream, pending) = match live {
             Some(live) => (Some(&mut live.stream), live.pending.as_mut()),
@@ -93,7 +107,10 @@ async fn hold(path: Arc<Path>, mut asks: mpsc::Receiver<Ask>) {
         };
         tokio::select! {
             biased;
-            read = read(stream, &mut buffer) => holder.received(read.map(|length| &buffer[..length])).await,
+            read = read(stream, &mut buffer), if may_read => {
+                holder.received(read.map(|length| &buffer[..length])).await;
+                continue;
+            }
             () = written(keeper) => holder.flush().await,
             () = given_up(pending) => holder.forget_ask(),
             ask = asks.recv() => match ask {
@@ -101,7 +118,9 @@ async fn hold(path: Arc<Path>, mut asks: mpsc::Receiver<Ask>) {
                 None => return holder.leave(&mut buffer).await,
             },
             () = reached(due) => holder.tick(due).await,
+            () = ready(()), if !reads_on => {}
         }
+        reads = 0;
     }
 }
 
@@ -128,6 +147,8 @@ async fn given_up(waiting: Option<&mut Waiting>) {
 
 async fn reached(due: Option<Due>) {
     match due {
+        // The timers' own resolution would make it wait a little for what has passed.
+        Some(due) if due.instant <= Instant::now() => {}
         Some(due) => sleep_until(due.instant).await,
         None => pending().await,
     }
@@ -177,13 +198,18 @@ impl Wait {
         let free = if is_fault_of_path { FREE_ATTEMPTS - 1 } else { 0 };
         let Some(doublings) = self.failures.checked_sub(free + 1) else { return };
         let wait = path.first_wait.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
-        let wait = wait.min(path.longest_wait);
-        self.until = Some(Instant::now() + wait);
+        self.until = Some(Instant::now() + spread(wait.min(path.longest_wait)));
         self.why = match verdict {
             Verdict::PathFault { text, .. } | Verdict::NoEvidence { text, .. } => text.clone(),
             Verdict::Success(_) => String::new(),
         };
     }
+}
+
+/// Up to a quarter more, at random: sessions that were lost together do not come back together.
+fn spread(wait: Duration) -> Duration {
+    let draw = u32::try_from(RandomState::new().hash_one(()) % 256).unwrap_or(0);
+    wait.saturating_add((wait / 1_024).saturating_mul(draw))
 }
 
 struct Holder {
@@ -341,7 +367,8 @@ impl Holder {
     /// A slot of a session that is there.
     async fn test(&mut self, ask: Ask, buffer: &mut [u8]) {
         // What lies in the socket already is no answer to what is asked now.
-        while let Some(live) = &mut self.live {
+        for _ in 0..MOST_READS_BEFORE {
+            let Some(live) = self.live.as_mut().filter(|live| live.unsent.len() < MOST_UNSENT) else { break };
             let Some(read) = read_at_once(&mut live.stream, buffer).await else { break };
             self.received(read.map(|length| &buffer[..length])).await;
         }
@@ -354,7 +381,9 @@ impl Holder {
         live.session.ask(now);
         live.pending = Some(Waiting { ask, started: Instant::now(), heard });
         self.flush().await;
-        if let (true, Some(keeper)) = (self.is_held_back(), &mut self.keeper) {
+        // Once more, if what was being written was overtaken meanwhile.
+        for _ in 0..2 {
+            let (true, Some(keeper)) = (self.is_held_back(), &mut self.keeper) else { break };
             let written = on_disk(deadline, async {
                 keeper.settle().await;
                 Ok(())
@@ -370,6 +399,11 @@ impl Holder {
                 answer(ask, Verdict::no_evidence(NoEvidence::LocalExhausted, text));
             }
         }
+    }
+
+    /// Whether what is read can be answered, as far as that is known.
+    fn may_read(&self) -> bool {
+        self.live.as_ref().is_none_or(|live| live.unsent.len() < MOST_UNSENT)
     }
 
     /// Whether something waits for the sequence file.

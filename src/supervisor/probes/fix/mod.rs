@@ -32,6 +32,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use holder::FREE_ATTEMPTS;
 use holder::{Ask, Path};
 use session::Terms;
 

@@ -15,6 +15,8 @@ use crate::supervisor::journal::format_time;
 
 /// How often a gap is asked for before the session is given up.
 const GAP_REQUESTS: u32 = 3;
+/// What is worth a line of the log in one session; a far side may repeat itself without end.
+const MOST_NOTES: u32 = 16;
 /// Of what the far side says, the part that is told, in characters.
 const TOLD: usize = 160;
 
@@ -114,6 +116,7 @@ pub(super) struct Session {
     account: Option<String>,
     /// What is worth knowing and no fault.
     notes: Vec<String>,
+    noted: u32,
 }
 
 impl Session {
@@ -140,6 +143,7 @@ impl Session {
             rejected: None,
             account: None,
             notes: Vec::new(),
+            noted: 0,
         };
         session.send(session.logon(), now);
         session
@@ -198,6 +202,13 @@ impl Session {
     /// What is worth knowing and no fault; empties it.
     pub(super) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
+    }
+
+    fn note(&mut self, text: String) {
+        if self.noted < MOST_NOTES {
+            self.noted += 1;
+            self.notes.push(text);
+        }
     }
 
     /// Asks the far side for a sign of life.
@@ -352,7 +363,14 @@ impl Session {
                 return self.break_off(End::Wrong, text, now);
             }
         }
-        self.account = self.terms.account_tag.and_then(|tag| Some(excerpt(message.get(tag)?, 60)));
+        if let Some(tag) = self.terms.account_tag {
+            // One that does not say might be any.
+            let Some(account) = message.get(tag) else {
+                let text = format!("the Logon's answer has no field {tag}, which names the account");
+                return self.break_off(End::Wrong, text, now);
+            };
+            self.account = Some(excerpt(account, 60));
+        }
         self.phase = Phase::Established;
         if number == expected {
             self.numbers.next_in = number.saturating_add(1);
@@ -369,10 +387,10 @@ impl Session {
             interval => Some(interval.min(own)),
         };
         if interval == 0 {
-            self.notes.push(format!("the far side switched heartbeats off; its silence counts by our own {own} s"));
+            self.note(format!("the far side switched heartbeats off; its silence counts by our own {own} s"));
         } else if interval != own {
             let beat = interval.min(own);
-            self.notes.push(format!("the far side's HeartBtInt is {interval} s, ours {own} s: we send every {beat} s"));
+            self.note(format!("the far side's HeartBtInt is {interval} s, ours {own} s: we send every {beat} s"));
         }
     }
 
@@ -464,7 +482,7 @@ impl Session {
             Some(new) if new >= self.numbers.next_in => {
                 self.numbers.next_in = new;
                 self.gap = self.gap.filter(|gap| gap.until >= new);
-                self.notes.push(format!("the far side set its numbers forward to {new} (SequenceReset)"));
+                self.note(format!("the far side set its numbers forward to {new} (SequenceReset)"));
             }
             found => self.reject_new_seq_no(message, found, now),
         }

@@ -28,7 +28,7 @@ fn terms() -> Terms {
         reset: false,
         default_appl_ver_id: None,
         logon_fields: Vec::new(),
-        account_tag: Some(1),
+        account_tag: None,
         competing_texts: vec!["already connected".to_owned()],
         competing_status: vec![7],
     }
@@ -413,7 +413,25 @@ fn a_logon_answer_ahead_of_us_is_taken_and_the_gap_asked_for() {
     sent(&mut session);
     session.receive(&said("A", 12, "108=30|1=ACC-7"), at(0));
     assert!(session.is_established());
-    assert_eq!((sent(&mut session), session.account()), (vec!["2 6 7=9|16=0|".to_owned()], Some("ACC-7")));
+    assert_eq!(
+        (sent(&mut session), session.account()),
+        (vec!["2 6 7=9|16=0|".to_owned()], None),
+        "nobody asked for it"
+    );
+}
+
+#[test]
+fn the_account_is_read_where_it_is_asked_for_and_a_logon_answer_without_it_is_none() {
+    let asks = || Arc::new(Terms { account_tag: Some(1), ..terms() });
+    let mut session = Session::new(asks(), None, Numbers::FIRST, at(0));
+    session.receive(&said("A", 1, "108=30|1=ACC-7"), at(0));
+    assert_eq!((session.is_established(), session.account()), (true, Some("ACC-7")));
+    let mut session = Session::new(asks(), None, Numbers::FIRST, at(0));
+    sent(&mut session);
+    session.receive(&said("A", 1, "108=30"), at(0));
+    let why = "the Logon's answer has no field 1, which names the account";
+    assert_eq!(session.ended(), Some(&End::Wrong(why.to_owned())));
+    assert_eq!(sent(&mut session), [format!("5 2 58={why}|")]);
 }
 
 #[test]
