@@ -2,6 +2,7 @@
 
 const MICROS: u64 = 1_000_000;
 const DAY: u64 = 86_400;
+const FRACTION: [u8; 7] = *b"000000Z";
 
 /// `micros` since 1970, such as `2026-11-29T22:13:05.123456Z`. The year has at least four digits.
 #[must_use]
@@ -24,6 +25,33 @@ pub fn format(micros: u64) -> String {
         }
     }
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes moments that come close to one another: the text of a second is made once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moments {
+    second: u64,
+    /// Up to the point.
+    text: String,
+}
+
+impl Moments {
+    /// Appends what [`format()`] gives.
+    pub(super) fn write(&mut self, micros: u64, out: &mut Vec<u8>) {
+        let (second, mut fraction) = (micros / MICROS, (micros % MICROS) as u32);
+        if self.text.is_empty() || second != self.second {
+            self.text = format(second * MICROS);
+            self.text.truncate(self.text.len().saturating_sub(FRACTION.len()));
+            self.second = second;
+        }
+        let mut text = FRACTION;
+        for digit in text.iter_mut().take(6).rev() {
+            *digit = b'0' + (fraction % 10) as u8;
+            fraction /= 10;
+        }
+        out.extend_from_slice(self.text.as_bytes());
+        out.extend_from_slice(&text);
+    }
 }
 
 /// The inverse of [`format()`]; `None` for anything that it does not write.

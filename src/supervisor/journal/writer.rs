@@ -10,9 +10,11 @@ use parking_lot::{Condvar, Mutex};
 use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 
+use super::line::{Link, Place, Stamp, write_line};
 use super::mirror::Mirror;
 use super::read::SegmentInfo;
-use super::record::{Body, Entry, FORMAT, Link, Place, SegmentRecord, Seq, Stamp, StartRecord, write_line};
+use super::recent::{self, Recent};
+use super::record::{Body, Entry, FORMAT, SegmentRecord, Seq, StartRecord};
 use super::retention::{Keep, expendable};
 use super::segment::{SegmentFile, Storage, UNFINISHED, name};
 use crate::engine::Timestamp;
@@ -24,6 +26,8 @@ use crate::supervisor::clock::{self, BootClock};
 pub const WRITE_WITHIN: Duration = Duration::from_millis(4);
 /// What was written is put on disk at least as often as this.
 pub const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// At so many that wait for one sync the next to come wait for another.
+const MOST_TOGETHER: usize = 1_024;
 /// The most observations that wait to be written; whoever appends one more waits.
 pub const LONGEST_QUEUE: usize = 65_536;
 
@@ -78,6 +82,8 @@ impl Identity {
 pub(super) struct Writer {
     pub(super) storage: Box<dyn Storage>,
     pub(super) file: Box<dyn SegmentFile>,
+    /// Where decisions are put on disk before the segment is.
+    pub(super) recent: Option<Recent>,
     pub(super) identity: Identity,
     pub(super) stamp: Stamp,
     pub(super) mirror: Mirror,
@@ -92,7 +98,7 @@ pub(super) struct Writer {
     pub(super) clock: BootClock,
     /// Lines that are not written yet.
     pub(super) buffer: Vec<u8>,
-    /// When the oldest line was written that is not on disk yet.
+    /// When the oldest line was written that the segment on disk does not have yet.
     pub(super) unsynced: Option<Timestamp>,
     /// How long the last sync took.
     pub(super) last_sync: Duration,
@@ -122,31 +128,33 @@ impl Writer {
     }
 
     /// Takes one record: follows it and makes its line. Nothing is written yet.
-    pub(super) fn push(&mut self, entry: Entry, wall: u64) -> Result<Seq, JournalFailed> {
+    ///
+    /// An input's answer is completed in its place: a record is too large to be moved about.
+    pub(super) fn push(&mut self, entry: &mut Entry, wall: u64) -> Result<Seq, JournalFailed> {
         // A supervisor that stops leaves everything in a head, so that the next one, which may be of another version,
         // follows no record to know the state.
         if self.is_full() || matches!(entry.body, Body::Stop(_)) {
             self.write()?;
             self.rotate(wall)?;
         }
-        let Entry { at, group, mut body } = entry;
+        let (at, group, body) = (entry.at, entry.group.as_deref(), &mut entry.body);
         let seq = self.next;
         let contradiction = |what| JournalFailed::Contradiction { seq, what };
         if matches!(body, Body::Segment(_)) {
             return Err(contradiction("only the journal writes a record of kind \"segment\"".to_owned()));
         }
-        let full = self.mirror.take(seq, at, group.as_deref(), &body).map_err(contradiction)?;
-        if let (Body::Input { answer, .. }, Some(full)) = (&mut body, full) {
+        let full = self.mirror.take(seq, at, group, body).map_err(contradiction)?;
+        if let (Body::Input { answer, .. }, Some(full)) = (&mut *body, full) {
             *answer = full;
         }
-        self.line(wall, at, group.as_deref(), &body)?;
+        self.line(wall, at, group, body)?;
         Ok(seq)
     }
 
     fn line(&mut self, wall: u64, at: Timestamp, group: Option<&str>, body: &Body) -> Result<(), JournalFailed> {
         let (seq, before) = (self.next, self.buffer.len());
         let place = Place { seq, prev: self.link };
-        let made = write_line(&mut self.buffer, place, &self.stamp, wall, (at, group, body));
+        let made = write_line(&mut self.buffer, place, &mut self.stamp, wall, (at, group, body));
         let length = self.buffer.len().saturating_sub(before);
         let made = match (made, seq.checked_add(1)) {
             (Err(error), _) => Err(error.to_string()),
@@ -189,6 +197,9 @@ impl Writer {
         if let Some(segment) = self.segments.last_mut() {
             segment.bytes = segment.bytes.saturating_add(length(&self.buffer));
         }
+        if let Some(recent) = &mut self.recent {
+            recent.add(&self.buffer);
+        }
         self.buffer.clear();
         self.unsynced.get_or_insert(self.clock.now());
         Ok(())
@@ -199,16 +210,58 @@ impl Writer {
         self.unsynced.map(|since| Duration::from_nanos(self.clock.now().nanos_since(since)))
     }
 
-    /// Writes the lines that were made and puts everything on disk.
+    /// Whether the segment should be on disk again.
+    fn is_due(&self) -> bool {
+        self.unsynced_for().is_some_and(|age| age >= SYNC_EVERY)
+    }
+
+    /// Writes the lines that were made and makes all durable: with the recent ones if that will do, which is faster.
+    fn make_durable(&mut self) -> Result<(), JournalFailed> {
+        self.write()?;
+        if self.is_due() || !self.recent.as_ref().is_some_and(Recent::is_complete) {
+            return self.sync();
+        }
+        self.timed(|writer| {
+            let recent = writer.recent.as_mut().map_or(Ok(()), Recent::sync);
+            recent.map_err(|error| (recent::FILE.to_owned(), error))?;
+            writer.file.is_named().map_err(|error| (writer.current(), error))
+        })
+    }
+
+    /// Writes the lines that were made and puts the segment on disk.
     pub(super) fn sync(&mut self) -> Result<(), JournalFailed> {
         self.write()?;
         if self.unsynced.is_some() {
-            let begun = self.clock.now();
-            if let Err(error) = self.file.sync() {
-                return Err(self.fail("sync", self.current(), &error));
-            }
-            self.last_sync = Duration::from_nanos(self.clock.now().nanos_since(begun));
+            self.timed(|writer| writer.file.sync().map_err(|error| (writer.current(), error)))?;
             self.unsynced = None;
+        }
+        if let Some(recent) = &mut self.recent {
+            recent.restart();
+        }
+        Ok(())
+    }
+
+    fn timed(&mut self, sync: impl FnOnce(&mut Self) -> Result<(), (String, io::Error)>) -> Result<(), JournalFailed> {
+        let begun = self.clock.now();
+        sync(self).map_err(|(file, error)| self.fail("sync", file, &error))?;
+        self.last_sync = Duration::from_nanos(self.clock.now().nanos_since(begun));
+        Ok(())
+    }
+
+    /// From now on decisions need not wait for the segment, which is on disk.
+    pub(super) fn prepare(&mut self) {
+        match Recent::make(self.storage.as_mut()) {
+            Ok(recent) => self.recent = Some(recent),
+            Err(error) => tracing::info!(file = recent::FILE, %error, "decisions wait for the journal's segment"),
+        }
+    }
+
+    /// Puts the segment on disk, for good: nothing else holds its records any more.
+    fn end(&mut self) -> Result<(), JournalFailed> {
+        self.sync()?;
+        if self.recent.take().is_some() {
+            // One that stays does no harm.
+            let _ = self.storage.remove(recent::FILE);
         }
         Ok(())
     }
@@ -336,6 +389,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// So many were taken from the queue: if it was full, those that wait can go on.
+    fn make_room(&self, taken: usize) {
+        if taken >= LONGEST_QUEUE {
+            self.room.notify_all();
+            self.changed.notify_waiters();
+        }
+    }
+
     pub(super) fn close(&self, why: &JournalFailed) -> bool {
         let mut queue = self.queue.lock();
         let first = queue.closed.is_none();
@@ -496,7 +557,7 @@ pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFail
     let mut waiting = Waiting::default();
     loop {
         let more = next_batch(shared, &mut batch, writer.unsynced_for(), company(writer.last_sync));
-        let result = write_batch(&mut writer, &mut batch, &mut waiting);
+        let result = write_batch(shared, &mut writer, &mut batch, &mut waiting);
         if let Err(why) = &result {
             // Nobody can append any more before anybody is told.
             shared.close(why);
@@ -510,7 +571,7 @@ pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFail
             return result;
         }
         if !more {
-            return writer.sync();
+            return writer.end();
         }
     }
 }
@@ -558,38 +619,60 @@ fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>
     mem::swap(&mut queue.items, batch);
     let more = queue.closed.is_none();
     drop(queue);
-    if batch.len() >= LONGEST_QUEUE {
-        shared.room.notify_all();
-        shared.changed.notify_waiters();
-    }
+    shared.make_room(batch.len());
     more
 }
 
-/// One write and, if anybody waits for it or it is time, one sync for all of `batch`.
-fn write_batch(writer: &mut Writer, batch: &mut Vec<Item>, waiting: &mut Waiting) -> Result<(), JournalFailed> {
-    let mut items = batch.drain(..);
-    let mut refusal = None;
-    for Item { entry, wall, done } in items.by_ref() {
-        match (writer.push(entry, wall), done) {
-            (Ok(seq), Some(done)) => waiting.durable.push((done, seq)),
-            (Ok(_), None) => {}
-            (Err(why), done) => {
-                waiting.refused.extend(done);
-                refusal = Some(why);
-                break;
-            }
-        }
+/// Takes those who came while a batch was made and wait to be durable, with everything before them: they go to the disk with
+/// it instead of waiting for the next sync.
+fn latecomers(shared: &Shared, batch: &mut Vec<Item>) -> bool {
+    let mut queue = shared.queue.lock();
+    if !mem::take(&mut queue.durable) {
+        return false;
     }
-    waiting.refused.extend(items.filter_map(|item| item.done));
+    mem::swap(&mut queue.items, batch);
+    drop(queue);
+    shared.make_room(batch.len());
+    true
+}
+
+/// One write and, if anybody waits for it or it is time, one sync for all of `batch`.
+fn write_batch(
+    shared: &Shared,
+    writer: &mut Writer,
+    batch: &mut Vec<Item>,
+    waiting: &mut Waiting,
+) -> Result<(), JournalFailed> {
+    let mut pushed = push_batch(writer, batch, waiting);
+    while pushed.is_ok() && (1..MOST_TOGETHER).contains(&waiting.durable.len()) && latecomers(shared, batch) {
+        pushed = push_batch(writer, batch, waiting);
+    }
     // What came before a record that was refused is good.
-    let due = writer.unsynced_for().is_some_and(|age| age >= SYNC_EVERY);
-    if waiting.durable.is_empty() && !due && refusal.is_none() {
-        writer.write()?;
-    } else {
+    if !waiting.durable.is_empty() || pushed.is_err() {
+        writer.make_durable()?;
+    } else if writer.is_due() {
         writer.sync()?;
+    } else {
+        writer.write()?;
     }
     for (done, seq) in waiting.durable.drain(..) {
         let _ = done.send(Ok(seq));
     }
-    refusal.map_or(Ok(()), Err)
+    pushed
+}
+
+/// Makes the lines of `batch`, up to the first record that is refused.
+fn push_batch(writer: &mut Writer, batch: &mut Vec<Item>, waiting: &mut Waiting) -> Result<(), JournalFailed> {
+    let mut pushed = Ok(());
+    for Item { entry, wall, done } in batch.iter_mut() {
+        if pushed.is_ok() {
+            match writer.push(entry, *wall) {
+                Ok(seq) => waiting.durable.extend(done.take().map(|done| (done, seq))),
+                Err(why) => pushed = Err(why),
+            }
+        }
+        waiting.refused.extend(done.take());
+    }
+    batch.clear();
+    pushed
 }
