@@ -252,7 +252,9 @@ fn decisions_wait_for_the_recent_records_and_the_segment_follows_within_a_second
     let (journal, _, plan) = folder.open_on(folder.options(), Plan::default());
     let desk = Desk::new("main", &journal.handle());
     let (begun, syncs, recent) = (Instant::now(), plan.count("sync"), plan.count("sync recent"));
-    (0..50).for_each(|_| drop(desk.durably(note("decided"))));
+    for _ in 0..50 {
+        desk.durably(note("decided"));
+    }
     let (syncs, recent) = (plan.count("sync") - syncs, plan.count("sync recent") - recent);
     let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
     assert!(syncs + recent >= 50 && syncs <= seconds + 1, "{recent} and {syncs} syncs in {seconds} s");

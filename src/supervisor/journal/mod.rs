@@ -66,6 +66,7 @@
 mod export;
 mod line;
 mod mirror;
+mod queue;
 mod read;
 mod recent;
 mod record;
@@ -86,6 +87,7 @@ use thiserror::Error;
 pub use export::{Exported, export};
 pub use mirror::{Follow, MakeFollow, follow_nothing};
 pub(super) use mirror::{awake, counted_health};
+pub use queue::{JournalHandle, LONGEST_QUEUE, WRITE_WITHIN};
 pub use read::{
     Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Segments, Torn, for_each, recover, verify,
 };
@@ -98,15 +100,16 @@ pub use retention::Keep;
 pub use segment::{Disk, PreparedFile, SegmentFile, Storage};
 pub use shadow::{ShadowAnswer, ShadowEnd, ShadowRecord};
 pub use stamp::{format as format_time, read as read_time};
-pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
+pub use writer::{JournalFailed, SYNC_EVERY};
 
 use super::clock::BootClock;
 use crate::engine::Timestamp;
 use crate::manager::Clock;
 use mirror::Mirror;
+use queue::Shared;
 use read::{Scan, Tail};
 use segment::{Lock, Locked, UNFINISHED};
-use writer::{Identity, Shared, Writer};
+use writer::{Identity, Writer};
 
 /// How a journal is kept.
 #[derive(Clone, Debug)]
