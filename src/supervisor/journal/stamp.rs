@@ -155,6 +155,17 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_written_as_they_are_formatted_whichever_came_before() {
+        let mut moments = Moments::default();
+        let near = [0, 1, 999_999, 1_000_000, 999_999, 7, 1_796_083_199_999_999, 1_796_083_200_000_000];
+        for micros in near.into_iter().chain([253_402_300_799_999_999, 253_402_300_800_000_001, 5]) {
+            let mut out = b"before ".to_vec();
+            moments.write(micros, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("before {}", format(micros)));
+        }
+    }
+
+    #[test]
     fn what_is_not_written_so_is_refused() {
         for text in [
             "",
