@@ -158,10 +158,9 @@ impl Segments {
         let Some(first) = self.left.next() else { return Ok(false) };
         let is_newest = Some(first) == self.newest;
         let path = self.folder.join(segment::name(first));
-        let io = |error| ReadError::io(&path, error);
         // Before the segment: what is recent is in the segment already while a supervisor writes.
-        let recent = if is_newest { recent::read(&self.folder).map_err(io)? } else { Vec::new() };
-        let bytes = fs::read(&path).map_err(io)?;
+        let recent = if is_newest { recent::read(&self.folder)? } else { Vec::new() };
+        let bytes = fs::read(&path).map_err(|error| ReadError::io(&path, error))?;
         let wanted = is_newest || self.from == From::Oldest;
         let mut reading =
             Reading { name: segment::name(first), first, is_newest, wanted, line: 0, head_ends: 0, recent: None };
@@ -201,6 +200,7 @@ impl Reading {
         let (whole, rest) = bytes.split_at_checked(ends).unwrap_or_default();
         let (lost, next) = recent::after(recent, scan.next, scan.link);
         let before = scan.next;
+        let tail = self.recent.take().and_then(|(first, place)| place.or((first == before).then_some(ends)));
         let goes_on = !lost.is_empty() && self.line >= self.head_ends && !has_more(rest, next);
         if goes_on {
             scan.torn = (!rest.is_empty()).then(|| self.torn(rest, ends, before));
@@ -209,7 +209,7 @@ impl Reading {
             self.broken(rest, ends, scan)?;
         }
         let lost = if goes_on { lost } else { &[] };
-        if let Some((_, Some(offset))) = self.recent {
+        if let Some(offset) = tail {
             let lines = [whole.get(offset..).unwrap_or_default(), lost].concat();
             let lost = scan.next.saturating_sub(before);
             scan.tail = Some(Tail { segment: self.name.clone(), offset, lines, lost });

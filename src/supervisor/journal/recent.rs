@@ -14,6 +14,7 @@ use std::io;
 use std::path::Path;
 
 use super::line::{Link, Whole};
+use super::read::ReadError;
 use super::record::Seq;
 use super::segment::{PreparedFile, Storage};
 
@@ -71,10 +72,11 @@ impl Recent {
 }
 
 /// What the file in `folder` holds; nothing if there is none.
-pub(super) fn read(folder: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(folder.join(FILE)) {
+pub(super) fn read(folder: &Path) -> Result<Vec<u8>, ReadError> {
+    let path = folder.join(FILE);
+    match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read,
+        read => read.map_err(|error| ReadError::io(&path, error)),
     }
 }
 
