@@ -16,8 +16,9 @@ use crate::table::print_table;
 
 /// Records that are written together.
 const GROUP: usize = 64;
-/// Microseconds of a bare sync from which on it is the disk that a record waits for. On a faster one the processor's part,
-/// a few microseconds for each record, is most of what these ratios say.
+/// Microseconds of a bare sync from which on it is the disk that a record waits for, so that a prepared file is the measure.
+/// On a faster one the processor's part, about a microsecond for each record, and the wake-ups of writer and caller are most
+/// of what that ratio says; there the growing file, which is what one would write otherwise, is the measure.
 const DISK_DECIDES: f64 = 200.0;
 /// Of one way in a row, so that a change of the disk's mood meets all of them.
 const STRETCH: usize = 20;
@@ -83,10 +84,10 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
         "\n6b: hand-over of an observation: median {:.0} ns, 99th percentile {:.0} ns",
         hand_over.median, hand_over.high
     );
-    gates.told("6", "durable, against the growing file", one.median / growing.median, [1.2, 0.75]);
+    gates.noisy("6", "durable, against the growing file", one.median / growing.median, [1.2, 0.75]);
+    gates.noisy("6a", "64 at once, against the growing file", many.median / growing_many.median, [1.5, 1.1]);
     let of_disk = [
         ("6", "durable, against the prepared file", one.median / prepared.median, [1.2, 1.05]),
-        ("6a", "64 at once, against the growing file", many.median / growing_many.median, [1.5, 1.1]),
         ("6a", "64 at once, against the prepared file", many.median / prepared_many.median, [1.5, 1.1]),
     ];
     for (id, what, value, limits) in of_disk {

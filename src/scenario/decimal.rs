@@ -9,14 +9,23 @@ pub(super) fn seconds(nanos: u64) -> String {
     // By hand, from the last digit on: the journal writes two of these for each record, and `format!` was a good part of
     // what a record cost. 2^64 nanoseconds have eleven digits before the point.
     let mut text = *b"00000000000.000000000";
-    let mut rest = nanos;
-    for digit in text.iter_mut().rev().filter(|digit| **digit != b'.') {
+    let (whole, fraction) = text.split_at_mut(12);
+    let mut rest = (nanos % NANOS) as u32;
+    for digit in fraction.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let mut rest = nanos / NANOS;
+    for digit in whole.iter_mut().rev().skip(1) {
+        if rest == 0 {
+            break;
+        }
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
     let leading = text.iter().take(10).take_while(|digit| **digit == b'0').count();
     let trailing = text.iter().rev().take(8).take_while(|digit| **digit == b'0').count();
-    String::from_utf8_lossy(text.get(leading..text.len() - trailing).unwrap_or_default()).into_owned()
+    std::str::from_utf8(text.get(leading..text.len() - trailing).unwrap_or_default()).unwrap_or_default().to_owned()
 }
 
 /// A plain decimal of seconds in nanoseconds. `None`: a sign, an exponent, more than 9 fraction digits, or more than

@@ -38,7 +38,7 @@ impl Step {
     /// ```
     #[must_use]
     pub fn to_line(&self) -> String {
-        line(self.at, &self.verb, &self.value)
+        line(&decimal::seconds(self.at), &self.verb, &self.value)
     }
 }
 
@@ -46,13 +46,19 @@ impl Verb {
     /// The line of [`Step::new`] at `at`.
     #[must_use]
     pub fn to_line(&self, at: u64) -> String {
-        line(at, self, &value(self))
+        line(&decimal::seconds(at), self, &value(self))
+    }
+
+    /// The same, of a time in words.
+    #[cfg(feature = "supervisor")]
+    pub(crate) fn to_line_at(&self, seconds: &str) -> String {
+        line(seconds, self, &value(self))
     }
 }
 
-fn line(at: u64, verb: &Verb, value: &str) -> String {
+fn line(at: &str, verb: &Verb, value: &str) -> String {
     let mut out = Writer::new();
-    out.raw("at", &decimal::seconds(at));
+    out.raw("at", at);
     let key = verb.name();
     let Verb::Input(input) = verb else {
         return out.raw(key, value).end();

@@ -11,5 +11,6 @@ mod desk;
 mod exports;
 mod file;
 mod kills;
+mod power_cuts;
 mod segments;
 mod storage;

@@ -91,6 +91,23 @@ impl SegmentFile for FaultyFile {
     }
 }
 
+struct FaultyPrepared {
+    file: Box<dyn PreparedFile>,
+    plan: Arc<Plan>,
+}
+
+impl PreparedFile for FaultyPrepared {
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.plan.call("write recent")?;
+        self.file.write_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.plan.call("sync recent")?;
+        self.file.sync()
+    }
+}
+
 impl Faulty {
     fn file(&self, file: Box<dyn SegmentFile>) -> Box<dyn SegmentFile> {
         Box::new(FaultyFile { file, plan: Arc::clone(&self.plan) })
@@ -110,6 +127,12 @@ impl Storage for Faulty {
         Ok(self.file(file))
     }
 
+    fn prepare(&mut self, name: &str, bytes: usize) -> io::Result<Box<dyn PreparedFile>> {
+        self.plan.call("prepare")?;
+        let file = self.disk.prepare(name, bytes)?;
+        Ok(Box::new(FaultyPrepared { file, plan: Arc::clone(&self.plan) }))
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.plan.call("rename")?;
         self.disk.rename(from, to)
@@ -127,8 +150,17 @@ impl Storage for Faulty {
 }
 
 impl Folder {
+    /// Where no file can be prepared: each decision waits for the segment.
     fn faulty(&self, options: Options) -> (Journal, Recovered, Arc<Plan>) {
-        let plan = Arc::new(Plan::default());
+        let plan = Plan::default();
+        plan.fail("prepare", io::ErrorKind::Unsupported);
+        let opened = self.open_on(options, plan);
+        *opened.2.failing.lock().unwrap() = None;
+        opened
+    }
+
+    fn open_on(&self, options: Options, plan: Plan) -> (Journal, Recovered, Arc<Plan>) {
+        let plan = Arc::new(plan);
         let storage = Box::new(Faulty { disk: Disk::new(&self.0), plan: Arc::clone(&plan) });
         let (journal, recovered) = Journal::open_on(options, at(0), storage).unwrap();
         (journal, recovered, plan)
@@ -209,6 +241,68 @@ fn every_kind_of_failure_is_final_and_leaves_a_journal_that_opens() {
         assert!(recovered.next > last, "{action}: a durable record is lost");
         let mut desk = Desk::recovered("main", &journal.handle(), &recovered, 1);
         desk.probe("east", true);
+        journal.close(at(50), "end").unwrap();
+        folder.verify().unwrap();
+    }
+}
+
+#[test]
+fn decisions_wait_for_the_recent_records_and_the_segment_follows_within_a_second() {
+    let folder = Folder::new("recent");
+    let (journal, _, plan) = folder.open_on(folder.options(), Plan::default());
+    let desk = Desk::new("main", &journal.handle());
+    let (begun, syncs, recent) = (Instant::now(), plan.count("sync"), plan.count("sync recent"));
+    for _ in 0..50 {
+        desk.durably(note("decided"));
+    }
+    let (syncs, recent) = (plan.count("sync") - syncs, plan.count("sync recent") - recent);
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!(syncs + recent >= 50 && syncs <= seconds + 1, "{recent} and {syncs} syncs in {seconds} s");
+    let syncs = plan.count("sync");
+    wait_until("the segment's sync", || plan.count("sync") > syncs);
+    journal.close(at(1), "end").unwrap();
+    folder.verify().unwrap();
+}
+
+#[test]
+fn recent_records_that_do_not_fit_have_the_segment_synced() {
+    let folder = Folder::new("recent-full");
+    let (journal, _, plan) = folder.open_on(folder.options(), Plan::default());
+    let desk = Desk::new("main", &journal.handle());
+    let long = note(&"x".repeat(60_000));
+    let mut last = 0;
+    for _ in 0..40 {
+        let syncs = plan.count("sync") + plan.count("sync recent");
+        last = desk.durably(long.clone());
+        assert!(plan.count("sync") + plan.count("sync recent") > syncs, "on disk with record {last}");
+    }
+    assert!(plan.count("sync recent") > 20 && fs::metadata(folder.0.join("RECENT")).unwrap().len() == 1 << 20);
+    drop(journal);
+    assert_eq!(folder.verify().unwrap().records(), last);
+}
+
+#[test]
+fn recent_records_that_cannot_be_put_on_disk_fail_the_journal() {
+    for action in ["write recent", "sync recent"] {
+        let folder = Folder::new("recent-fails");
+        let (journal, _, plan) = folder.open_on(folder.options(), Plan::default());
+        let mut desk = Desk::new("main", &journal.handle());
+        desk.fail_over();
+        let mut last = desk.durably(note("good"));
+        plan.fail(action, io::ErrorKind::Other);
+        let failed = loop {
+            match desk.evaluate(FenceClaim::None) {
+                Ok(seq) => last = seq,
+                Err(failed) => break failed,
+            }
+        };
+        assert!(matches!(&failed, JournalFailed::Storage { file, .. } if file == "RECENT"), "{action}: {failed:?}");
+        let calls = plan.calls();
+        assert_eq!(desk.evaluate(FenceClaim::None), Err(failed));
+        drop(journal);
+        assert_eq!(plan.calls(), calls, "{action}: storage was touched after its first failure");
+        let (journal, recovered) = folder.open();
+        assert!(recovered.next > last, "{action}: a durable record is lost");
         journal.close(at(50), "end").unwrap();
         folder.verify().unwrap();
     }

@@ -44,6 +44,12 @@
 //! storage is final ([`JournalFailed`]): what the kernel did with pages that it could not write is unknown, so nothing
 //! is tried again.
 //!
+//! While a journal is open there is a file `RECENT` beside the segments, of a length that never changes. What the segment on
+//! disk may not have yet is put there, too, and it is this file that a decision waits for: a sync of a file that grew has its
+//! length to commit as well. The segment is written first, so that it is all that an operator or a program needs to read,
+//! and is on disk within [`SYNC_EVERY`]. Whoever closes the journal in order removes the file. Where it cannot be made, a
+//! decision waits for the segment.
+//!
 //! # Opening
 //!
 //! A broken last line (no end, or a wrong checksum) is a write that did not come to its end: it is cut, kept aside as
@@ -51,10 +57,18 @@
 //! nothing is changed: a journal that can't be trusted must not be decided by. A broken line inside a segment's head
 //! counts as elsewhere, since a head is on disk before its segment has a name; so does a flipped bit that splits the
 //! last line in two, or that joins the last two.
+//!
+//! Before that, where the newest segment ends or is broken, its lines go on from `RECENT`, as far as those continue the
+//! chain, and unless a whole record that only the segment has would be lost. They are put back, which is noted (LOST_TAIL).
+//! After a kill, which loses nothing that was written, the end of the segment is written anew all the same: a sync that
+//! failed may have left pages that only look as if they were on disk.
 
 mod export;
+mod line;
 mod mirror;
+mod queue;
 mod read;
+mod recent;
 mod record;
 mod retention;
 mod segment;
@@ -73,6 +87,7 @@ use thiserror::Error;
 pub use export::{Exported, export};
 pub use mirror::{Follow, MakeFollow, follow_nothing};
 pub(super) use mirror::{awake, counted_health};
+pub use queue::{JournalHandle, LONGEST_QUEUE, WRITE_WITHIN};
 pub use read::{
     Counts, Damage, ReadError, Recovered, RecoveredGroup, SegmentInfo, Segments, Torn, for_each, recover, verify,
 };
@@ -82,18 +97,19 @@ pub use record::{
     SegmentRecord, Seq, StageRecord, StartRecord, StopRecord, Switch, SwitchStage, TriggerRecord, flow_text,
 };
 pub use retention::Keep;
-pub use segment::{Disk, SegmentFile, Storage};
+pub use segment::{Disk, PreparedFile, SegmentFile, Storage};
 pub use shadow::{ShadowAnswer, ShadowEnd, ShadowRecord};
 pub use stamp::{format as format_time, read as read_time};
-pub use writer::{JournalFailed, JournalHandle, LONGEST_QUEUE, SYNC_EVERY, WRITE_WITHIN};
+pub use writer::{JournalFailed, SYNC_EVERY};
 
 use super::clock::BootClock;
 use crate::engine::Timestamp;
 use crate::manager::Clock;
 use mirror::Mirror;
-use read::Scan;
+use queue::Shared;
+use read::{Scan, Tail};
 use segment::{Lock, Locked, UNFINISHED};
-use writer::{Identity, Shared, Writer};
+use writer::{Identity, Writer};
 
 /// How a journal is kept.
 #[derive(Clone, Debug)]
@@ -187,21 +203,27 @@ impl Journal {
         let (mirror, scan) = read::follow(&folder, options.follow)?;
         let recovered = Recovered::of(&mirror, &scan);
         let aside = scan.torn.as_ref().map(|torn| set_aside(&folder, torn)).transpose()?;
+        scan.tail.as_ref().map_or(Ok(()), |tail| put_back(&folder, tail))?;
         remove_unfinished(&folder, storage.as_mut())?;
         let mut writer = writer(options, storage, mirror, &scan, at)?;
         let wall = writer::wall();
         let start = writer.identity.start();
-        writer.push(Entry { at, group: None, body: start }, wall)?;
+        writer.push(&mut Entry { at, group: None, body: start }, wall)?;
         if let (Some(torn), Some(aside)) = (&scan.torn, aside) {
             let Torn { segment, line, bytes, .. } = torn;
             let text = format!(
                 "{segment}, line {line}: {} bytes of a write that did not come to its end were cut and kept in {aside}",
                 bytes.len()
             );
-            writer.push(Entry::note(at, "TORN_TAIL", text), wall)?;
+            writer.push(&mut Entry::note(at, "TORN_TAIL", text), wall)?;
+        }
+        if let Some(Tail { segment, lost: lost @ 1.., .. }) = &scan.tail {
+            let text = format!("{segment}: its last {lost} records had not reached the disk and were put back");
+            writer.push(&mut Entry::note(at, "LOST_TAIL", text), wall)?;
         }
         writer.sync()?;
         writer.retain(wall);
+        writer.prepare();
         let shared = Arc::new(Shared::default());
         let thread = {
             let shared = Arc::clone(&shared);
@@ -265,6 +287,13 @@ fn set_aside(folder: &Path, torn: &Torn) -> Result<String, ReadError> {
     Ok(aside)
 }
 
+/// Writes the end of the newest segment anew, with the records that it lost.
+fn put_back(folder: &Path, tail: &Tail) -> Result<(), ReadError> {
+    let path = folder.join(&tail.segment);
+    let at = u64::try_from(tail.offset).unwrap_or(u64::MAX);
+    segment::write_anew(&path, &tail.lines, at).map_err(|error| ReadError::io(&path, error))
+}
+
 /// Segments whose head was not complete: nothing was ever written to them that is not in the segment before.
 fn remove_unfinished(folder: &Path, storage: &mut dyn Storage) -> Result<(), ReadError> {
     let names = segment::names(folder).map_err(|error| ReadError::io(folder, error))?;
@@ -284,7 +313,7 @@ fn writer(
     let Options { folder, segment_size, keep, config_hash, .. } = options;
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| "unknown".to_owned());
     let boot_id = boot_id.trim().to_owned();
-    let boot = boot_id.chars().take(8).collect();
+    let boot: String = boot_id.chars().take(8).collect();
     let file: Box<dyn SegmentFile> = match scan.segments.last() {
         None => Box::new(NoFile),
         Some(newest) => {
@@ -299,8 +328,9 @@ fn writer(
     let mut writer = Writer {
         storage,
         file,
+        recent: None,
         identity: Identity { boot_id, pid: std::process::id(), config_hash },
-        stamp: record::Stamp { boot },
+        stamp: line::Stamp::new(&boot),
         mirror,
         segments: scan.segments.clone(),
         next: scan.next,

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::line::{Link, Whole};
 use super::mirror::{Group, MakeFollow, Mirror};
-use super::record::{AgedProof, Body, HookStartRecord, Link, Record, Seq, StageRecord, Whole};
+use super::recent;
+use super::record::{AgedProof, Body, HookStartRecord, Record, Seq, StageRecord};
 use super::segment;
 use crate::engine::Snapshot;
 
@@ -80,9 +82,22 @@ pub struct SegmentInfo {
 pub(super) struct Scan {
     pub(super) segments: Vec<SegmentInfo>,
     pub(super) torn: Option<Torn>,
+    /// The end of the newest segment as the recent lines know it.
+    pub(super) tail: Option<Tail>,
     /// What the next record continues.
     pub(super) next: Seq,
     pub(super) link: Link,
+}
+
+/// The end of the newest segment: from the first of the recent lines on, with those that the segment lost.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) segment: String,
+    /// Where it begins, in bytes.
+    pub(super) offset: usize,
+    pub(super) lines: Vec<u8>,
+    /// How many records at its end the segment lost.
+    pub(super) lost: Seq,
 }
 
 /// From which record on a scan hands out records. Everything is checked (checksums, chain, numbers) in any case.
@@ -123,7 +138,7 @@ impl Segments {
     /// The folder cannot be read.
     pub fn open(folder: &Path) -> Result<Self, ReadError> {
         let names = segment::list(folder).map_err(|error| ReadError::io(folder, error))?;
-        let scan = Scan { segments: Vec::new(), torn: None, next: 1, link: Link::FIRST };
+        let scan = Scan { segments: Vec::new(), torn: None, tail: None, next: 1, link: Link::FIRST };
         let newest = names.last().copied();
         Ok(Self { folder: folder.to_owned(), left: names.into_iter(), newest, from: From::Oldest, scan })
     }
@@ -143,10 +158,13 @@ impl Segments {
         let Some(first) = self.left.next() else { return Ok(false) };
         let is_newest = Some(first) == self.newest;
         let path = self.folder.join(segment::name(first));
+        // Before the segment: what is recent is in the segment already while a supervisor writes.
+        let recent = if is_newest { recent::read(&self.folder)? } else { Vec::new() };
         let bytes = fs::read(&path).map_err(|error| ReadError::io(&path, error))?;
         let wanted = is_newest || self.from == From::Oldest;
-        let mut reading = Reading { name: segment::name(first), first, is_newest, wanted, line: 0, head_ends: 0 };
-        reading.read(&bytes, &mut self.scan, take)?;
+        let mut reading =
+            Reading { name: segment::name(first), first, is_newest, wanted, line: 0, head_ends: 0, recent: None };
+        reading.read(&bytes, &recent, &mut self.scan, take)?;
         Ok(true)
     }
 }
@@ -160,6 +178,8 @@ struct Reading {
     line: u64,
     /// The last line of its head.
     head_ends: u64,
+    /// Number and place of the first record that is among the recent ones.
+    recent: Option<(Seq, Option<usize>)>,
 }
 
 impl Reading {
@@ -170,36 +190,63 @@ impl Reading {
     fn read(
         &mut self,
         bytes: &[u8],
+        recent: &[u8],
         scan: &mut Scan,
         mut take: impl FnMut(&Record, bool) -> Result<(), String>,
     ) -> Result<(), ReadError> {
+        let mut last = None;
+        self.recent = recent::first(recent).map(|first| (first, None));
+        let ends = self.lines(bytes, scan, &mut last, &mut take)?;
+        let (whole, rest) = bytes.split_at_checked(ends).unwrap_or_default();
+        let (lost, next) = recent::after(recent, scan.next, scan.link);
+        let before = scan.next;
+        let tail = self.recent.take().and_then(|(first, place)| place.or((first == before).then_some(ends)));
+        let goes_on = !lost.is_empty() && self.line >= self.head_ends && !has_more(rest, next);
+        if goes_on {
+            scan.torn = (!rest.is_empty()).then(|| self.torn(rest, ends, before));
+            self.lines(lost, scan, &mut last, &mut take)?;
+        } else if !rest.is_empty() {
+            self.broken(rest, ends, scan)?;
+        }
+        let lost = if goes_on { lost } else { &[] };
+        if let Some(offset) = tail {
+            let lines = [whole.get(offset..).unwrap_or_default(), lost].concat();
+            let lost = scan.next.saturating_sub(before);
+            scan.tail = Some(Tail { segment: self.name.clone(), offset, lines, lost });
+        }
+        self.finish(ends.saturating_add(lost.len()), scan, last.as_ref())
+    }
+
+    /// Hands out whole lines, up to the end or the first that is broken: gives its place.
+    fn lines(
+        &mut self,
+        bytes: &[u8],
+        scan: &mut Scan,
+        last: &mut Option<Record>,
+        take: &mut impl FnMut(&Record, bool) -> Result<(), String>,
+    ) -> Result<usize, ReadError> {
         let mut rest = bytes;
-        let mut last: Option<Record> = None;
-        while !rest.is_empty() {
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let Some(whole) = rest.get(..end).and_then(Whole::check) else { break };
+            let after = rest.get(end + 1..).unwrap_or_default();
             self.line += 1;
-            let end = rest.iter().position(|byte| *byte == b'\n');
-            let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-            let after = end.and_then(|end| rest.get(end + 1..)).unwrap_or_default();
-            let offset = bytes.len() - rest.len();
-            let whole = Whole::check(line).filter(|_| end.is_some());
-            let Some(whole) = whole else {
-                return self.broken(line, after, offset, end.is_some(), bytes, scan, last.as_ref());
-            };
             self.in_order(whole, scan)?;
-            let is_last = after.is_empty();
-            if self.wanted || self.line == 1 || is_last {
+            if let Some((first, place @ None)) = &mut self.recent {
+                *place = (*first == scan.next).then_some(bytes.len() - rest.len());
+            }
+            if self.wanted || self.line == 1 || after.is_empty() {
                 let record = whole.parse().map_err(|why| self.damage(why))?;
                 self.head(&record)?;
                 if self.wanted {
                     take(&record, self.line <= self.head_ends).map_err(|why| self.damage(why))?;
                 }
-                last = Some(record);
+                *last = Some(record);
             }
             scan.next = scan.next.checked_add(1).ok_or_else(|| self.damage("there are no numbers left"))?;
             scan.link = whole.link();
             rest = after;
         }
-        self.finish(bytes.len(), scan, last.as_ref())
+        Ok(bytes.len() - rest.len())
     }
 
     fn finish(&self, bytes: usize, scan: &mut Scan, last: Option<&Record>) -> Result<(), ReadError> {
@@ -257,24 +304,19 @@ impl Reading {
         }
     }
 
-    /// A line that is not whole: torn, if nothing follows and it was not written as part of a head.
-    #[allow(clippy::too_many_arguments, reason = "what the loop knows at that point")]
-    fn broken(
-        &self,
-        line: &[u8],
-        after: &[u8],
-        offset: usize,
-        ended: bool,
-        bytes: &[u8],
-        scan: &mut Scan,
-        last: Option<&Record>,
-    ) -> Result<(), ReadError> {
-        let what = match (ended, Whole::check(line).is_some()) {
+    /// A line that is not whole, and what follows it: torn, if nothing does and it was not written as part of a head.
+    fn broken(&mut self, rest: &[u8], offset: usize, scan: &mut Scan) -> Result<(), ReadError> {
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let follows = end.is_some_and(|end| end + 1 < rest.len());
+        let before = self.line;
+        self.line += 1;
+        let what = match (end.is_some(), Whole::check(line).is_some()) {
             (true, _) => "the checksum of the line is not that of what it says",
             (false, false) => "a line that breaks off",
             (false, true) => "a line without an end",
         };
-        if !self.is_newest || !after.is_empty() {
+        if !self.is_newest || follows {
             return Err(self.damage(what));
         }
         if self.line <= self.head_ends.max(1) {
@@ -283,23 +325,27 @@ impl Reading {
         if Whole::is_followed(line) {
             return Err(self.damage("a whole record whose end is damaged, and more after it"));
         }
-        let Some(last) = last else { return Err(self.damage(what)) };
-        let kept = bytes.get(offset..).unwrap_or_default();
-        scan.torn = Some(Torn {
-            segment: self.name.clone(),
-            line: self.line,
-            offset: u64::try_from(offset).unwrap_or(u64::MAX),
-            bytes: kept.to_owned(),
-            seq: scan.next,
-        });
-        // The line before is the last one; in a segment that is not wanted it was not parsed, but the newest always is.
-        self.finish_at(offset, scan, last)
+        self.line = before;
+        scan.torn = Some(self.torn(rest, offset, scan.next));
+        Ok(())
     }
 
-    fn finish_at(&self, bytes: usize, scan: &mut Scan, last: &Record) -> Result<(), ReadError> {
-        let before = Self { line: self.line - 1, name: self.name.clone(), ..*self };
-        before.finish(bytes, scan, Some(last))
+    /// What is there in place of record `seq`, after the last whole line.
+    fn torn(&self, rest: &[u8], offset: usize, seq: Seq) -> Torn {
+        Torn {
+            segment: self.name.clone(),
+            line: self.line + 1,
+            offset: u64::try_from(offset).unwrap_or(u64::MAX),
+            bytes: rest.to_owned(),
+            seq,
+        }
     }
+}
+
+/// Whether what stands in place of a broken line holds a whole record from number `next` on: one that nothing else has.
+fn has_more(rest: &[u8], next: Seq) -> bool {
+    let newer = |line| Whole::check(line).and_then(Whole::seq).is_some_and(|seq| seq >= next);
+    rest.split(|byte| *byte == b'\n').any(|line| newer(line) || Whole::is_followed(line))
 }
 
 /// What a journal comes to: everything that a supervisor needs to go on.

@@ -2,10 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags, fallocate, flock, statx};
 
 use super::record::Seq;
 
@@ -75,6 +75,30 @@ pub trait SegmentFile: Send {
     /// # Errors
     /// There is no room, or the storage cannot.
     fn reserve(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Looks whether it still has a name: what is on disk without one is gone with this process. [`sync`](Self::sync)
+    /// looks, too.
+    ///
+    /// # Errors
+    /// It was removed.
+    fn is_named(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file whose length never changes, so that putting its bytes on disk changes nothing else there.
+pub trait PreparedFile: Send {
+    /// Writes all of `bytes` from byte `at` on, inside the file, or fails.
+    ///
+    /// # Errors
+    /// Whatever the storage says; what is in their place is unknown then.
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
+
+    /// Puts everything that was written on disk.
+    ///
+    /// # Errors
+    /// Whatever the storage says; what is on disk is unknown then.
+    fn sync(&mut self) -> io::Result<()>;
 }
 
 /// The folder that the journal writes to: the seam at which tests make storage fail.
@@ -90,6 +114,16 @@ pub trait Storage: Send {
     /// # Errors
     /// It cannot be opened.
     fn append(&mut self, name: &str) -> io::Result<Box<dyn SegmentFile>>;
+
+    /// Makes a file of `bytes` bytes, all of them written and on disk, or makes it anew. Only a help: where there is
+    /// none, a decision waits for the segment.
+    ///
+    /// # Errors
+    /// There is no room, or the storage cannot: nothing is there then.
+    fn prepare(&mut self, name: &str, bytes: usize) -> io::Result<Box<dyn PreparedFile>> {
+        let _ = (name, bytes);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Gives a file another name.
     ///
@@ -131,15 +165,35 @@ impl SegmentFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()?;
-        // What is on disk without a name is gone with this process.
-        if self.metadata()?.nlink() == 0 {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed while it was written"));
-        }
-        Ok(())
+        self.is_named()
     }
 
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         Ok(fallocate(&*self, FallocateFlags::KEEP_SIZE, 0, bytes)?)
+    }
+
+    fn is_named(&self) -> io::Result<()> {
+        // Not its times: once they were looked at, the kernel gives the next write finer ones, and the next sync has the
+        // inode to write as well.
+        let names = match statx(self, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
+            Ok(found) => u64::from(found.stx_nlink),
+            Err(_) => self.metadata()?.nlink(),
+        };
+        if names == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed while it was written"));
+        }
+        Ok(())
+    }
+}
+
+impl PreparedFile for File {
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()?;
+        SegmentFile::is_named(self)
     }
 }
 
@@ -151,6 +205,18 @@ impl Storage for Disk {
 
     fn append(&mut self, name: &str) -> io::Result<Box<dyn SegmentFile>> {
         Ok(Box::new(OpenOptions::new().append(true).open(self.folder.join(name))?))
+    }
+
+    fn prepare(&mut self, name: &str, bytes: usize) -> io::Result<Box<dyn PreparedFile>> {
+        let path = self.folder.join(name);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        let made = file.write_all(&vec![0; bytes]).and_then(|()| file.sync_all());
+        if let Err(error) = made {
+            // What does not fit must not take the room that the segments need.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Box::new(file))
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
@@ -231,5 +297,12 @@ pub(super) fn keep_aside(folder: &Path, seq: Seq, bytes: &[u8]) -> io::Result<St
 pub(super) fn cut(path: &Path, length: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.set_len(length)?;
+    file.sync_all()
+}
+
+/// Writes `bytes` into a file from byte `at` on, on disk.
+pub(super) fn write_anew(path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.write_all_at(bytes, at)?;
     file.sync_all()
 }

@@ -2,6 +2,7 @@
 
 const MICROS: u64 = 1_000_000;
 const DAY: u64 = 86_400;
+const FRACTION: [u8; 7] = *b"000000Z";
 
 /// `micros` since 1970, such as `2026-11-29T22:13:05.123456Z`. The year has at least four digits.
 #[must_use]
@@ -24,6 +25,33 @@ pub fn format(micros: u64) -> String {
         }
     }
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes moments that come close to one another: the text of a second is made once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moments {
+    second: u64,
+    /// Up to the point.
+    text: String,
+}
+
+impl Moments {
+    /// Appends what [`format()`] gives.
+    pub(super) fn write(&mut self, micros: u64, out: &mut Vec<u8>) {
+        let (second, mut fraction) = (micros / MICROS, (micros % MICROS) as u32);
+        if self.text.is_empty() || second != self.second {
+            self.text = format(second * MICROS);
+            self.text.truncate(self.text.len().saturating_sub(FRACTION.len()));
+            self.second = second;
+        }
+        let mut text = FRACTION;
+        for digit in text.iter_mut().take(6).rev() {
+            *digit = b'0' + (fraction % 10) as u8;
+            fraction /= 10;
+        }
+        out.extend_from_slice(self.text.as_bytes());
+        out.extend_from_slice(&text);
+    }
 }
 
 /// The inverse of [`format()`]; `None` for anything that it does not write.
@@ -123,6 +151,17 @@ mod tests {
         ] {
             assert_eq!(format(micros), text);
             assert_eq!(parse(text), Some(micros));
+        }
+    }
+
+    #[test]
+    fn moments_are_written_as_they_are_formatted_whichever_came_before() {
+        let mut moments = Moments::default();
+        let near = [0, 1, 999_999, 1_000_000, 999_999, 7, 1_796_083_199_999_999, 1_796_083_200_000_000];
+        for micros in near.into_iter().chain([253_402_300_799_999_999, 253_402_300_800_000_001, 5]) {
+            let mut out = b"before ".to_vec();
+            moments.write(micros, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("before {}", format(micros)));
         }
     }
 

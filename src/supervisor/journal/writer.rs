@@ -1,18 +1,16 @@
-//! The one thread that writes, and the handle through which everybody else has it write.
+//! The one thread that writes.
 
-use std::future::Future;
 use std::io;
-use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use thiserror::Error;
-use tokio::sync::{Notify, oneshot};
 
+use super::line::{Link, Place, Stamp, write_line};
 use super::mirror::Mirror;
+use super::queue::{Done, Item, Shared, latecomers, next_batch};
 use super::read::SegmentInfo;
-use super::record::{Body, Entry, FORMAT, Link, Place, SegmentRecord, Seq, Stamp, StartRecord, write_line};
+use super::recent::{self, Recent};
+use super::record::{Body, Entry, FORMAT, SegmentRecord, Seq, StartRecord};
 use super::retention::{Keep, expendable};
 use super::segment::{SegmentFile, Storage, UNFINISHED, name};
 use crate::engine::Timestamp;
@@ -20,12 +18,10 @@ use crate::manager::Clock;
 use crate::scenario::LONGEST_LINE;
 use crate::supervisor::clock::{self, BootClock};
 
-/// Observations are written within this time (and put on disk within [`SYNC_EVERY`]).
-pub const WRITE_WITHIN: Duration = Duration::from_millis(4);
 /// What was written is put on disk at least as often as this.
 pub const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// The most observations that wait to be written; whoever appends one more waits.
-pub const LONGEST_QUEUE: usize = 65_536;
+/// At so many that wait for one sync the next to come wait for another.
+const MOST_TOGETHER: usize = 1_024;
 
 /// Nothing can be recorded any more: the first failure is final, and nothing is tried again on this journal.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -78,6 +74,8 @@ impl Identity {
 pub(super) struct Writer {
     pub(super) storage: Box<dyn Storage>,
     pub(super) file: Box<dyn SegmentFile>,
+    /// Where decisions are put on disk before the segment is.
+    pub(super) recent: Option<Recent>,
     pub(super) identity: Identity,
     pub(super) stamp: Stamp,
     pub(super) mirror: Mirror,
@@ -92,7 +90,7 @@ pub(super) struct Writer {
     pub(super) clock: BootClock,
     /// Lines that are not written yet.
     pub(super) buffer: Vec<u8>,
-    /// When the oldest line was written that is not on disk yet.
+    /// When the oldest line was written that the segment on disk does not have yet.
     pub(super) unsynced: Option<Timestamp>,
     /// How long the last sync took.
     pub(super) last_sync: Duration,
@@ -122,31 +120,33 @@ impl Writer {
     }
 
     /// Takes one record: follows it and makes its line. Nothing is written yet.
-    pub(super) fn push(&mut self, entry: Entry, wall: u64) -> Result<Seq, JournalFailed> {
+    ///
+    /// An input's answer is completed in its place: a record is too large to be moved about.
+    pub(super) fn push(&mut self, entry: &mut Entry, wall: u64) -> Result<Seq, JournalFailed> {
         // A supervisor that stops leaves everything in a head, so that the next one, which may be of another version,
         // follows no record to know the state.
         if self.is_full() || matches!(entry.body, Body::Stop(_)) {
             self.write()?;
             self.rotate(wall)?;
         }
-        let Entry { at, group, mut body } = entry;
+        let (at, group, body) = (entry.at, entry.group.as_deref(), &mut entry.body);
         let seq = self.next;
         let contradiction = |what| JournalFailed::Contradiction { seq, what };
         if matches!(body, Body::Segment(_)) {
             return Err(contradiction("only the journal writes a record of kind \"segment\"".to_owned()));
         }
-        let full = self.mirror.take(seq, at, group.as_deref(), &body).map_err(contradiction)?;
-        if let (Body::Input { answer, .. }, Some(full)) = (&mut body, full) {
+        let full = self.mirror.take(seq, at, group, body).map_err(contradiction)?;
+        if let (Body::Input { answer, .. }, Some(full)) = (&mut *body, full) {
             *answer = full;
         }
-        self.line(wall, at, group.as_deref(), &body)?;
+        self.line(wall, at, group, body)?;
         Ok(seq)
     }
 
     fn line(&mut self, wall: u64, at: Timestamp, group: Option<&str>, body: &Body) -> Result<(), JournalFailed> {
         let (seq, before) = (self.next, self.buffer.len());
         let place = Place { seq, prev: self.link };
-        let made = write_line(&mut self.buffer, place, &self.stamp, wall, (at, group, body));
+        let made = write_line(&mut self.buffer, place, &mut self.stamp, wall, (at, group, body));
         let length = self.buffer.len().saturating_sub(before);
         let made = match (made, seq.checked_add(1)) {
             (Err(error), _) => Err(error.to_string()),
@@ -189,6 +189,9 @@ impl Writer {
         if let Some(segment) = self.segments.last_mut() {
             segment.bytes = segment.bytes.saturating_add(length(&self.buffer));
         }
+        if let Some(recent) = &mut self.recent {
+            recent.add(&self.buffer);
+        }
         self.buffer.clear();
         self.unsynced.get_or_insert(self.clock.now());
         Ok(())
@@ -199,16 +202,58 @@ impl Writer {
         self.unsynced.map(|since| Duration::from_nanos(self.clock.now().nanos_since(since)))
     }
 
-    /// Writes the lines that were made and puts everything on disk.
+    /// Whether the segment should be on disk again.
+    fn is_due(&self) -> bool {
+        self.unsynced_for().is_some_and(|age| age >= SYNC_EVERY)
+    }
+
+    /// Writes the lines that were made and makes all durable: with the recent ones if that will do, which is faster.
+    fn make_durable(&mut self) -> Result<(), JournalFailed> {
+        self.write()?;
+        if self.is_due() || !self.recent.as_ref().is_some_and(Recent::is_complete) {
+            return self.sync();
+        }
+        self.timed(|writer| {
+            let recent = writer.recent.as_mut().map_or(Ok(()), Recent::sync);
+            recent.map_err(|error| (recent::FILE.to_owned(), error))?;
+            writer.file.is_named().map_err(|error| (writer.current(), error))
+        })
+    }
+
+    /// Writes the lines that were made and puts the segment on disk.
     pub(super) fn sync(&mut self) -> Result<(), JournalFailed> {
         self.write()?;
         if self.unsynced.is_some() {
-            let begun = self.clock.now();
-            if let Err(error) = self.file.sync() {
-                return Err(self.fail("sync", self.current(), &error));
-            }
-            self.last_sync = Duration::from_nanos(self.clock.now().nanos_since(begun));
+            self.timed(|writer| writer.file.sync().map_err(|error| (writer.current(), error)))?;
             self.unsynced = None;
+        }
+        if let Some(recent) = &mut self.recent {
+            recent.restart();
+        }
+        Ok(())
+    }
+
+    fn timed(&mut self, sync: impl FnOnce(&mut Self) -> Result<(), (String, io::Error)>) -> Result<(), JournalFailed> {
+        let begun = self.clock.now();
+        sync(self).map_err(|(file, error)| self.fail("sync", file, &error))?;
+        self.last_sync = Duration::from_nanos(self.clock.now().nanos_since(begun));
+        Ok(())
+    }
+
+    /// From now on decisions need not wait for the segment, which is on disk.
+    pub(super) fn prepare(&mut self) {
+        match Recent::make(self.storage.as_mut()) {
+            Ok(recent) => self.recent = Some(recent),
+            Err(error) => tracing::info!(file = recent::FILE, %error, "decisions wait for the journal's segment"),
+        }
+    }
+
+    /// Puts the segment on disk, for good: nothing else holds its records any more.
+    fn end(&mut self) -> Result<(), JournalFailed> {
+        self.sync()?;
+        if self.recent.take().is_some() {
+            // One that stays does no harm.
+            let _ = self.storage.remove(recent::FILE);
         }
         Ok(())
     }
@@ -305,202 +350,17 @@ pub(super) fn wall() -> u64 {
     clock::wall() / 1_000
 }
 
-type Done = oneshot::Sender<Result<Seq, JournalFailed>>;
-
-/// A record on its way to the writer.
-struct Item {
-    entry: Entry,
-    wall: u64,
-    /// Whoever waits for it to be durable.
-    done: Option<Done>,
-}
-
-#[derive(Default)]
-struct Queue {
-    items: Vec<Item>,
-    /// Whether anybody waits for one of `items` to be durable.
-    durable: bool,
-    /// Whether the writer waits for a first item and must be woken.
-    asleep: bool,
-    /// No more items are taken.
-    closed: Option<JournalFailed>,
-}
-
-#[derive(Default)]
-pub(super) struct Shared {
-    queue: Mutex<Queue>,
-    work: Condvar,
-    room: Condvar,
-    /// Tells those that wait without a thread: there is room again, or the journal ended.
-    changed: Notify,
-}
-
-impl Shared {
-    pub(super) fn close(&self, why: &JournalFailed) -> bool {
-        let mut queue = self.queue.lock();
-        let first = queue.closed.is_none();
-        if first {
-            queue.closed = Some(why.clone());
-        }
-        drop(queue);
-        self.work.notify_all();
-        self.room.notify_all();
-        self.changed.notify_waiters();
-        first
-    }
-}
-
-/// Has records written. Cheap to clone; every clone speaks to the same writer.
-///
-/// Records are written in the order in which they are appended, by whichever handle.
-#[derive(Clone)]
-pub struct JournalHandle {
-    shared: Arc<Shared>,
-}
-
-impl std::fmt::Debug for JournalHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JournalHandle").field("failed", &self.failed()).finish_non_exhaustive()
-    }
-}
-
-impl JournalHandle {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
-    /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`].
-    ///
-    /// Does no I/O, and no system call but to wake a writer that had nothing to do. If [`LONGEST_QUEUE`] observations wait already, waits until there is room; a task awaits
-    /// [`room`](Self::room) first.
-    ///
-    /// # Errors
-    /// The journal failed, or was closed. Nothing was appended.
-    pub fn append(&self, entry: Entry) -> Result<(), JournalFailed> {
-        let wall = wall();
-        let mut queue = self.shared.queue.lock();
-        while queue.closed.is_none() && queue.items.len() >= LONGEST_QUEUE {
-            self.shared.room.wait(&mut queue);
-        }
-        if let Some(why) = &queue.closed {
-            return Err(why.clone());
-        }
-        queue.items.push(Item { entry, wall, done: None });
-        let asleep = mem::take(&mut queue.asleep);
-        drop(queue);
-        if asleep {
-            self.shared.work.notify_one();
-        }
-        Ok(())
-    }
-
-    /// Appends a decision, at once; what is returned resolves when it and everything appended before it is on disk.
-    ///
-    /// Appended even if nobody waits for the result. Never waits for room.
-    ///
-    /// # Errors
-    /// The journal failed, or was closed: take it that the decision was not recorded, and do not carry it out.
-    #[must_use = "the decision must not be carried out before this resolves"]
-    pub fn append_durable(
-        &self,
-        entry: Entry,
-    ) -> impl Future<Output = Result<Seq, JournalFailed>> + Send + 'static + use<> {
-        let receiver = self.enqueue(entry);
-        async move {
-            match receiver {
-                Ok(receiver) => receiver.await.unwrap_or(Err(JournalFailed::Closed)),
-                Err(why) => Err(why),
-            }
-        }
-    }
-
-    /// [`append_durable`](Self::append_durable) for a thread of its own: blocks, and so panics inside a runtime.
-    ///
-    /// # Errors
-    /// As for [`append_durable`](Self::append_durable).
-    pub fn append_durable_blocking(&self, entry: Entry) -> Result<Seq, JournalFailed> {
-        self.enqueue(entry)?.blocking_recv().unwrap_or(Err(JournalFailed::Closed))
-    }
-
-    fn enqueue(&self, entry: Entry) -> Result<oneshot::Receiver<Result<Seq, JournalFailed>>, JournalFailed> {
-        let (done, receiver) = oneshot::channel();
-        let wall = wall();
-        let mut queue = self.shared.queue.lock();
-        if let Some(why) = &queue.closed {
-            return Err(why.clone());
-        }
-        queue.items.push(Item { entry, wall, done: Some(done) });
-        let first = !mem::replace(&mut queue.durable, true);
-        queue.asleep = false;
-        drop(queue);
-        // Of those that come before it looks, the first wakes the writer.
-        if first {
-            self.shared.work.notify_one();
-        }
-        Ok(receiver)
-    }
-
-    /// Resolves when [`append`](Self::append) would not wait, or the journal ended.
-    pub async fn room(&self) {
-        loop {
-            let changed = self.shared.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            {
-                let queue = self.shared.queue.lock();
-                if queue.closed.is_some() || queue.items.len() < LONGEST_QUEUE {
-                    return;
-                }
-            }
-            changed.await;
-        }
-    }
-
-    /// Why nothing can be recorded any more, if that is so.
-    #[must_use]
-    pub fn failed(&self) -> Option<JournalFailed> {
-        self.shared.queue.lock().closed.clone()
-    }
-
-    /// Resolves when nothing can be recorded any more.
-    pub async fn until_failed(&self) -> JournalFailed {
-        loop {
-            let changed = self.shared.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(why) = self.failed() {
-                return why;
-            }
-            changed.await;
-        }
-    }
-
-    /// Takes storage for failed: it has not answered for `long`. What it holds beyond the last durable record is unknown.
-    pub fn stalled(&self, long: Duration) -> JournalFailed {
-        let error = format!("no answer within {long:?}");
-        let why = JournalFailed::Storage { action: "sync", file: "its folder".to_owned(), error, full: false };
-        self.shared.close(&why);
-        self.failed().unwrap_or(why)
-    }
-
-    /// How many records wait to be written.
-    #[must_use]
-    pub fn backlog(&self) -> usize {
-        self.shared.queue.lock().items.len()
-    }
-}
-
 /// The body of the writer's thread: until the journal is closed or fails.
 pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFailed> {
     let mut batch = Vec::new();
     let mut waiting = Waiting::default();
     loop {
-        let more = next_batch(shared, &mut batch, writer.unsynced_for(), company(writer.last_sync));
-        let result = write_batch(&mut writer, &mut batch, &mut waiting);
+        let more = next_batch(shared, &mut batch, writer.unsynced_for(), writer.last_sync);
+        let result = write_batch(shared, &mut writer, &mut batch, &mut waiting);
         if let Err(why) = &result {
             // Nobody can append any more before anybody is told.
             shared.close(why);
-            let queued = mem::take(&mut shared.queue.lock().items);
+            let queued = shared.left();
             let Waiting { durable, refused } = waiting;
             let untold = durable.into_iter().map(|(done, _)| done).chain(refused);
             for done in untold.chain(queued.into_iter().filter_map(|item| item.done)) {
@@ -510,7 +370,7 @@ pub(super) fn run(shared: &Shared, mut writer: Writer) -> Result<(), JournalFail
             return result;
         }
         if !more {
-            return writer.sync();
+            return writer.end();
         }
     }
 }
@@ -524,72 +384,43 @@ struct Waiting {
     refused: Vec<Done>,
 }
 
-/// How long the first decision waits for others that come right behind it, where a sync takes `sync`: they would wait for
-/// the next one. Nothing to speak of beside the sync; nothing at all where a timer is too coarse to say so.
-fn company(sync: Duration) -> Option<Duration> {
-    const SHARE: u32 = 64;
-    const LEAST: Duration = Duration::from_micros(30);
-    Some(sync.min(SYNC_EVERY) / SHARE).filter(|wait| *wait >= LEAST)
-}
-
-/// Waits for records, or until what was written must be put on disk. False: the journal is closed, these are the last.
-fn next_batch(shared: &Shared, batch: &mut Vec<Item>, unsynced: Option<Duration>, company: Option<Duration>) -> bool {
-    let mut queue = shared.queue.lock();
-    // Observations that come one after another are written together, and wake nobody.
-    while !queue.durable && queue.closed.is_none() {
-        if shared.work.wait_for(&mut queue, WRITE_WITHIN).timed_out() {
-            break;
-        }
-    }
-    while queue.items.is_empty() && queue.closed.is_none() {
-        queue.asleep = true;
-        match unsynced.map(|age| SYNC_EVERY.saturating_sub(age)) {
-            Some(left) if shared.work.wait_for(&mut queue, left).timed_out() => break,
-            Some(_) => {}
-            None => shared.work.wait(&mut queue),
-        }
-    }
-    queue.asleep = false;
-    if let Some(wait) = company.filter(|_| queue.durable && queue.closed.is_none()) {
-        // Nobody wakes it meanwhile but who closes the journal.
-        shared.work.wait_for(&mut queue, wait);
-    }
-    queue.durable = false;
-    mem::swap(&mut queue.items, batch);
-    let more = queue.closed.is_none();
-    drop(queue);
-    if batch.len() >= LONGEST_QUEUE {
-        shared.room.notify_all();
-        shared.changed.notify_waiters();
-    }
-    more
-}
-
 /// One write and, if anybody waits for it or it is time, one sync for all of `batch`.
-fn write_batch(writer: &mut Writer, batch: &mut Vec<Item>, waiting: &mut Waiting) -> Result<(), JournalFailed> {
-    let mut items = batch.drain(..);
-    let mut refusal = None;
-    for Item { entry, wall, done } in items.by_ref() {
-        match (writer.push(entry, wall), done) {
-            (Ok(seq), Some(done)) => waiting.durable.push((done, seq)),
-            (Ok(_), None) => {}
-            (Err(why), done) => {
-                waiting.refused.extend(done);
-                refusal = Some(why);
-                break;
-            }
-        }
+fn write_batch(
+    shared: &Shared,
+    writer: &mut Writer,
+    batch: &mut Vec<Item>,
+    waiting: &mut Waiting,
+) -> Result<(), JournalFailed> {
+    let mut pushed = push_batch(writer, batch, waiting);
+    while pushed.is_ok() && (1..MOST_TOGETHER).contains(&waiting.durable.len()) && latecomers(shared, batch) {
+        pushed = push_batch(writer, batch, waiting);
     }
-    waiting.refused.extend(items.filter_map(|item| item.done));
     // What came before a record that was refused is good.
-    let due = writer.unsynced_for().is_some_and(|age| age >= SYNC_EVERY);
-    if waiting.durable.is_empty() && !due && refusal.is_none() {
-        writer.write()?;
-    } else {
+    if !waiting.durable.is_empty() || pushed.is_err() {
+        writer.make_durable()?;
+    } else if writer.is_due() {
         writer.sync()?;
+    } else {
+        writer.write()?;
     }
     for (done, seq) in waiting.durable.drain(..) {
         let _ = done.send(Ok(seq));
     }
-    refusal.map_or(Ok(()), Err)
+    pushed
+}
+
+/// Makes the lines of `batch`, up to the first record that is refused.
+fn push_batch(writer: &mut Writer, batch: &mut Vec<Item>, waiting: &mut Waiting) -> Result<(), JournalFailed> {
+    let mut pushed = Ok(());
+    for Item { entry, wall, done } in batch.iter_mut() {
+        if pushed.is_ok() {
+            match writer.push(entry, *wall) {
+                Ok(seq) => waiting.durable.extend(done.take().map(|done| (done, seq))),
+                Err(why) => pushed = Err(why),
+            }
+        }
+        waiting.refused.extend(done.take());
+    }
+    batch.clear();
+    pushed
 }

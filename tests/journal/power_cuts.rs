@@ -1,0 +1,133 @@
+//! A segment that had not reached the disk as a whole, and the recent records beside it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use broker_failover::engine::*;
+use broker_failover::supervisor::journal::*;
+
+use crate::desk::*;
+
+impl Folder {
+    fn recent(&self) -> PathBuf {
+        self.0.join("RECENT")
+    }
+
+    /// The folder as a power cut leaves it: the newest segment holds `segment`.
+    fn after_a_power_cut(&self, segment: &[u8]) -> Self {
+        let left = self.copy("power-cut");
+        fs::copy(self.recent(), left.recent()).unwrap();
+        fs::write(left.newest(), segment).unwrap();
+        left
+    }
+}
+
+/// A journal that is being written, whose newest decisions are among the recent records; where those begin in its
+/// segment; and the number of its last record.
+fn written(name: &str) -> (Folder, Journal, Desk, usize, Seq) {
+    let folder = Folder::new(name);
+    let (journal, _) = folder.open();
+    let mut desk = Desk::new("main", &journal.handle());
+    desk.fail_over();
+    loop {
+        let epoch = desk.epoch();
+        let last = desk.decide(Input::Evaluate(Evaluation::Failover, FenceClaim::Epoch(epoch))).unwrap();
+        desk.durably(note("one more"));
+        // Once in a second the segment itself is synced, and the recent records begin anew.
+        let (recent, segment) = (fs::read(folder.recent()).unwrap(), fs::read(folder.newest()).unwrap());
+        let first = &recent[..=recent.iter().position(|byte| *byte == b'\n').unwrap()];
+        let begin = segment.windows(first.len()).position(|window| window == first);
+        let is_there = |seq: Seq| String::from_utf8_lossy(&recent).contains(&format!("{{\"seq\":{seq},"));
+        if let Some(begin) = begin.filter(|_| is_there(last) && is_there(last + 1)) {
+            return (folder, journal, desk, begin, last + 1);
+        }
+    }
+}
+
+fn codes(folder: &Folder) -> Vec<String> {
+    let code = |record: &Record| match &record.body {
+        Body::Note(note) => Some(note.code.to_string()),
+        _ => None,
+    };
+    folder.records().iter().filter_map(code).collect()
+}
+
+#[test]
+fn records_that_the_segment_lost_are_put_back() {
+    let (folder, journal, desk, begin, last) = written("lost");
+    let whole = fs::read(folder.newest()).unwrap();
+    let starts = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(end, _)| end + 1);
+    let cuts = starts.filter(|start| *start >= begin).chain((begin..whole.len()).step_by(397));
+    for cut in cuts {
+        let left = folder.after_a_power_cut(&whole[..cut]);
+        // Whoever only reads sees them, too.
+        let read = left.recover().unwrap();
+        assert_eq!((read.next, &read.groups["main"].snapshot), (last + 1, &desk.snapshot()), "cut at {cut}");
+        let (journal, recovered) = left.open();
+        assert_eq!((recovered.next, &recovered.groups), (read.next, &read.groups));
+        journal.close(at(0), "end").unwrap();
+        assert!(!left.recent().exists(), "whoever ends in order leaves nothing beside the segments");
+        assert!(left.text().as_bytes().starts_with(&whole), "cut at {cut}");
+        let torn = whole[..cut].last() != Some(&b'\n');
+        assert_eq!(left.0.join(format!("torn-{}.bin", recovered.torn.map_or(0, |torn| torn.seq))).exists(), torn);
+        let codes = codes(&left);
+        assert_eq!(codes.iter().any(|code| code == "TORN_TAIL"), torn);
+        assert_eq!(codes.iter().any(|code| code == "LOST_TAIL"), cut < whole.len());
+        left.verify().unwrap();
+    }
+    drop(journal);
+}
+
+#[test]
+fn a_hole_that_the_recent_records_fill_is_filled() {
+    let (folder, journal, desk, begin, last) = written("hole");
+    let whole = fs::read(folder.newest()).unwrap();
+    let mut holed = whole.clone();
+    holed[begin..begin + 40].fill(0);
+    let left = folder.after_a_power_cut(&holed);
+    let (journal_of_it, recovered) = left.open();
+    assert_eq!((recovered.next, &recovered.groups["main"].snapshot), (last + 1, &desk.snapshot()));
+    let torn = recovered.torn.unwrap();
+    assert_eq!(fs::read(left.0.join(format!("torn-{}.bin", torn.seq))).unwrap(), &holed[begin..]);
+    drop(journal_of_it);
+    assert!(left.text().as_bytes().starts_with(&whole));
+    left.verify().unwrap();
+    drop(journal);
+}
+
+#[test]
+fn a_hole_before_a_record_that_only_the_segment_has_is_damage() {
+    let (folder, journal, mut desk, begin, _) = written("hole-before");
+    let before = fs::read(folder.newest()).unwrap().len();
+    desk.probe("south", true);
+    // Observations are written within milliseconds, and are no recent records before a decision follows.
+    while fs::read(folder.newest()).unwrap().len() == before {
+        std::thread::yield_now();
+    }
+    let mut holed = fs::read(folder.newest()).unwrap();
+    holed[begin..begin + 40].fill(0);
+    let left = folder.after_a_power_cut(&holed);
+    let line = 1 + holed[..begin].iter().filter(|byte| **byte == b'\n').count() as u64;
+    assert_eq!(damage(&left.recover().unwrap_err()).line, line);
+    assert!(Journal::open(left.options(), at(0)).is_err());
+    assert_eq!(fs::read(left.newest()).unwrap(), holed, "nothing was changed");
+    drop(journal);
+}
+
+#[test]
+fn recent_records_of_another_journal_or_none_at_all_change_nothing() {
+    let (folder, journal, _, begin, _) = written("mine");
+    let (other, other_journal, ..) = written("another");
+    let cut = &fs::read(folder.newest()).unwrap()[..begin];
+    let alone = folder.copy("alone");
+    fs::write(alone.newest(), cut).unwrap();
+    let expected = alone.recover().unwrap();
+    let recent = fs::read(other.recent()).unwrap();
+    let half = fs::read(folder.recent()).unwrap().split_off(100);
+    for recent in [recent, half, vec![0; 1 << 20], b"\n\n\n".to_vec(), Vec::new()] {
+        let left = folder.after_a_power_cut(cut);
+        fs::write(left.recent(), recent).unwrap();
+        assert_eq!(left.recover().unwrap(), expected);
+    }
+    drop((journal, other_journal));
+}
