@@ -237,8 +237,13 @@ pub enum Entry {
 pub enum Outcome {
     /// A decision: outcome and reason code.
     Decided(&'static str, &'static str),
-    /// A probe's result was counted; the endpoint's state.
-    Probed(&'static str),
+    /// A probe's result was counted.
+    Probed {
+        /// The endpoint's state before it.
+        from: &'static str,
+        /// And after it.
+        to: &'static str,
+    },
     /// Taken.
     Taken,
     /// Refused, with this code.
@@ -496,8 +501,9 @@ impl Core {
             self.last_evidence = Some(now);
             self.silent = false;
         }
-        let endpoint = self.name(endpoint);
-        let _ = self.take(now, Input::Probe { endpoint, result }, effects);
+        let input = Input::Probe { endpoint: self.name(endpoint), result: result.clone() };
+        let apply = |engine: &mut Engine, _: &Input| Ok(Output::Health(engine.record_probe(now, endpoint, result)?));
+        let _ = self.take_as(now, input, apply, effects);
         self.say_targets(now, first, effects);
     }
 
@@ -560,7 +566,7 @@ impl Core {
     /// Writes it down, and remembers it as whoever reads it will.
     pub(super) fn record(&mut self, entry: Entry, durable: bool, effects: &mut Vec<Effect>) {
         // Most records are of probes, and these have nothing to say to the memory.
-        if !matches!(entry, Entry::Input { answer: Outcome::Probed(_), .. }) {
+        if !matches!(entry, Entry::Input { answer: Outcome::Probed { .. }, .. }) {
             self.memory.fold(&entry.to_body());
         }
         effects.push(Effect::Record { entry, durable });
@@ -573,6 +579,21 @@ impl Core {
         memory != self.memory
     }
 
+    /// The answer to an evaluation that changes nothing and says what the last one said: nearly every result is followed
+    /// by two of these, and they leave no trace.
+    fn same_answer(&mut self, now: Timestamp, input: &Input) -> Option<FailoverDecision> {
+        let Input::Evaluate(evaluation, claim) = input else { return None };
+        let last = self.last_answer.get(asks(evaluation))?.as_ref()?;
+        let decision = self.engine.assess(now, evaluation, *claim).ok()?;
+        let is_idle = self.memory.plan.is_none() && !self.memory.spent;
+        let moves = matches!(decision.outcome, FailoverOutcome::Switched(_) | FailoverOutcome::FenceRequired(_));
+        let changes = moves || decision.order_flow() != self.engine.order_flow();
+        (is_idle && !changes && *last == Outcome::decided(&decision)).then(|| {
+            self.last_reason = decision.reason;
+            decision
+        })
+    }
+
     /// One input of the engine, with its record and its publication in the right order: what closes order flow is
     /// published at once, what opens it after the record is durable. A new epoch opens something too (a held path may be
     /// asked for its orders), and must not be seen before it is sure: at once only the old one ends.
@@ -580,6 +601,20 @@ impl Core {
         &mut self,
         now: Timestamp,
         input: Input,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Output, InputError> {
+        if let Some(decision) = self.same_answer(now, &input) {
+            return Ok(Output::Decision(decision));
+        }
+        self.take_as(now, input, |engine, input| engine.apply(now, input.clone()), effects)
+    }
+
+    /// The same, by `apply`, which may know the endpoint by more than its name.
+    fn take_as(
+        &mut self,
+        now: Timestamp,
+        input: Input,
+        apply: impl FnOnce(&mut Engine, &Input) -> Result<Output, InputError>,
         effects: &mut Vec<Effect>,
     ) -> Result<Output, InputError> {
         let is_probe = matches!(input, Input::Probe { .. });
@@ -590,11 +625,10 @@ impl Core {
             self.undecided.push(self.engine.clone());
         }
         let asks = match &input {
-            Input::Evaluate(Evaluation::Failback, _) => Some(1),
-            Input::Evaluate(..) => Some(0),
+            Input::Evaluate(evaluation, _) => Some(asks(evaluation)),
             _ => None,
         };
-        let result = self.engine.apply(now, input.clone());
+        let result = apply(&mut self.engine, &input);
         self.shadow_hears(now, &input, &result);
         let after = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
         let answer = Outcome::of(&result);
@@ -886,7 +920,7 @@ impl Core {
     fn assess(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let unfenced = crate::engine::FenceStatus::Unconfirmed;
         let Ok(decision) = self.engine.assess_failover(now, unfenced) else { return };
-        let answer = Outcome::Decided(decision.outcome.name(), decision.reason.code());
+        let answer = Outcome::decided(&decision);
         let Some(last) = self.last_answer.first_mut() else { return };
         if *last != Some(answer.clone()) {
             *last = Some(answer);
@@ -929,11 +963,20 @@ impl Core {
     }
 }
 
+/// Which of the last answers an evaluation is compared with.
+const fn asks(evaluation: &Evaluation) -> usize {
+    matches!(evaluation, Evaluation::Failback) as usize
+}
+
 impl Outcome {
+    fn decided(decision: &FailoverDecision) -> Self {
+        Self::Decided(decision.outcome.name(), decision.reason.code())
+    }
+
     fn of(result: &Result<Output, InputError>) -> Self {
         match result {
-            Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
-            Ok(Output::Health(change)) => Self::Probed(change.to.name()),
+            Ok(Output::Decision(decision)) => Self::decided(decision),
+            Ok(Output::Health(change)) => Self::Probed { from: change.from.name(), to: change.to.name() },
             Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }

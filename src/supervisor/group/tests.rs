@@ -5,6 +5,7 @@ mod live;
 mod reload;
 mod shadow;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Endpoint, Engine, OrderFlow, Policy, PolicySettings, Timestamp};
@@ -776,11 +777,11 @@ fn folding_the_records_gives_the_state_that_was_lost() {
 struct Panics;
 
 impl Ledger for Panics {
-    fn append(&self, _: &str, _: Timestamp, _: &Entry) {
+    fn append(&self, _: &Arc<str>, _: Timestamp, _: Entry) {
         panic!("a fault of the test");
     }
 
-    async fn append_durable(&self, _: &str, _: Timestamp, _: &Entry) -> Result<(), String> {
+    async fn append_durable(&self, _: &Arc<str>, _: Timestamp, _: &Entry) -> Result<(), String> {
         panic!("a fault of the test");
     }
 }

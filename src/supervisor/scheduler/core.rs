@@ -38,6 +38,8 @@ const RETRY: u64 = 5 * MILLI;
 const FIRST_PATIENCE: u64 = 1_000 * MILLI;
 /// The longest of those waits: five minutes.
 const LONGEST_PATIENCE: u64 = 300_000 * MILLI;
+/// The timekeeper need not be woken to look sooner than this after a tick.
+const UNWATCHED: u64 = 50 * MILLI;
 /// Our own delays that are remembered.
 const MOST_LAGS: usize = 256;
 
@@ -78,6 +80,12 @@ pub(super) struct Actions {
     pub(super) expire: Vec<Expire>,
 }
 
+impl Actions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.start.is_empty() && self.expire.is_empty()
+    }
+}
+
 pub(super) struct Core {
     entries: Vec<Option<Entry>>,
     /// Each entry's next moment.
@@ -90,8 +98,10 @@ pub(super) struct Core {
     full: Vec<usize>,
     /// Keys that are told to be patient, and until when.
     patience: HashMap<String, u64>,
-    /// When the timekeeper wakes; it is late by as much as it wakes later.
+    /// When the worker wakes; it is late by as much as it wakes later.
     planned: u64,
+    /// When the timekeeper looks whether it did.
+    watched_until: u64,
     suspended: u64,
     /// The longest of our own delays, newest last: each is longer than all that follow.
     lags: VecDeque<(u64, u64)>,
@@ -200,6 +210,7 @@ impl Core {
             full: Vec::new(),
             patience: HashMap::new(),
             planned: u64::MAX,
+            watched_until: u64::MAX,
             suspended,
             lags: VecDeque::new(),
             worker: 0,
@@ -394,6 +405,21 @@ impl Core {
             self.planned = self.planned.min((*at).max(now));
         }
         self.planned
+    }
+
+    /// When the next tick is to be.
+    pub(super) fn planned(&self) -> u64 {
+        self.planned
+    }
+
+    /// The timekeeper looks then, and not before.
+    pub(super) fn watched_until(&mut self, until: u64) {
+        self.watched_until = until;
+    }
+
+    /// Whether the timekeeper would look a whole [`UNWATCHED`] after the next tick.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.planned.saturating_add(UNWATCHED) < self.watched_until
     }
 
     fn together(&self) -> u64 {
