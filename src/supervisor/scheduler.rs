@@ -205,8 +205,9 @@ pub const MOST_BLOCKED: u64 = 8;
 const BLOCKED_AFTER: Duration = Duration::from_millis(250);
 /// How often to look while work waits for a thread.
 const LOOK: Duration = Duration::from_millis(50);
-/// How late the thread that carries the probes may be before the other one keeps time in its place.
-const GRACE: Duration = Duration::from_millis(5);
+/// How late the thread that carries the probes may be before the other one keeps time in its place: each look costs as
+/// much as a check.
+const GRACE: Duration = LOOK;
 /// How long to wait for a thread that ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -387,13 +388,13 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
     let mut actions = Actions::default();
     let mut core = shared.core.lock();
     let mut look = Look::default();
-    let mut waiting = false;
     while !shared.stop.load(Ordering::Acquire) {
         let now = shared.now();
         if core.sooner() {
             worker.notify.notify_one();
         }
         let mut wake_at = core.planned().saturating_add(nanos(GRACE));
+        let mut waiting = worker.is_behind() || !actions.is_empty();
         if waiting || wake_at <= now.at {
             core.tick(now, worker.polling.load(Ordering::Acquire), &mut actions);
             waiting = MutexGuard::unlocked(&mut core, || worker.post(&mut actions, now.at));
@@ -418,7 +419,7 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
             // Asked for while the core was unlocked: nobody would wake us.
             break;
         }
-        core.watched_until(wake_at);
+        core.watched_until = wake_at;
         let wait = wake_at.saturating_sub(shared.clock.now().as_nanos());
         shared.wake.wait_for(&mut core, Duration::from_nanos(wait));
     }
@@ -503,6 +504,11 @@ impl Worker {
                 Err(error)
             }
         }
+    }
+
+    /// Whether something waits in the inbox.
+    fn is_behind(&self) -> bool {
+        !self.inbox.lock().actions.is_empty()
     }
 
     /// Hands `actions` over; whether anything waits for the worker now.
@@ -597,7 +603,7 @@ fn due(shared: &Shared, worker: &Worker, alarm: &Alarm, actions: &mut Actions) -
     drop(inbox);
     core.tick(now, 0, actions);
     let next = core.plan(now.at);
-    if core.is_unwatched() {
+    if next.saturating_add(nanos(GRACE)) < core.watched_until {
         shared.wake.notify_one();
     }
     shared.settle(worker, core);
