@@ -347,6 +347,7 @@ pub(crate) fn supervise(arguments: &[String]) -> io::Result<()> {
 /// The child that only probes.
 pub(crate) fn schedule(arguments: &[String]) -> io::Result<()> {
     let (config, runtime) = configured(arguments)?;
+    let _context = runtime.enter();
     let scheduler = Scheduler::start(Options::default())?;
     let resolver = Resolver::default();
     let missed = Arc::new(AtomicU64::new(0));

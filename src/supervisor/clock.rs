@@ -40,7 +40,13 @@ pub fn boottime() -> u64 {
 /// Time spent suspended since boot, in nanoseconds: CLOCK_BOOTTIME less CLOCK_MONOTONIC. It grows only by a suspend.
 #[must_use]
 pub fn suspended() -> u64 {
-    nanos(ClockId::Boottime).saturating_sub(nanos(ClockId::Monotonic))
+    both().1
+}
+
+/// CLOCK_BOOTTIME and, by the same reading of it, the time [`suspended`].
+pub(super) fn both() -> (u64, u64) {
+    let boottime = nanos(ClockId::Boottime);
+    (boottime, boottime.saturating_sub(nanos(ClockId::Monotonic)))
 }
 
 /// The wall clock, in nanoseconds since 1970: for audit, the age of closed journal segments, certificates and dates that

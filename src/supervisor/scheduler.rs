@@ -25,13 +25,15 @@
 //!
 //! # Threads
 //!
-//! Two, whatever the number of endpoints. One keeps time and does nothing else. The other carries all probes as
-//! non-blocking tasks; if a probe blocks it nonetheless, it is left to that probe and another takes its place, and the
-//! endpoint's slots fail until the call returns. (A probe that holds a session has a thread of its own for that.)
+//! Two, whatever the number of endpoints. One carries all probes as non-blocking tasks and starts each when it is due. The
+//! other looks whether that one keeps time, and keeps it in its place while it does not: if a probe blocks the first
+//! thread, it is left to that probe and another takes its place, and the endpoint's slots fail until the call returns. (A
+//! probe that holds a session has a thread of its own for that.)
 
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,6 +43,11 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -56,7 +63,7 @@ mod core;
 mod tests;
 
 pub use core::confirm::{CONFIRM_SPAN, Confirmed, Confirming, MOST_BURSTS, MOST_CONFIRMS, SHORTEST_SPACING};
-use core::{Actions, Core, Expire, Now, Start};
+use core::{Actions, Core, Now, Start};
 
 /// What the scheduler tells a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,6 +205,9 @@ pub const MOST_BLOCKED: u64 = 8;
 const BLOCKED_AFTER: Duration = Duration::from_millis(250);
 /// How often to look while work waits for a thread.
 const LOOK: Duration = Duration::from_millis(50);
+/// How late the thread that carries the probes may be before the other one keeps time in its place: each look costs as
+/// much as a check.
+const GRACE: Duration = LOOK;
 /// How long to wait for a thread that ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -208,23 +218,27 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the two threads.
+    /// Starts the two threads. Events are handed over on the present runtime: a receiver that is woken from its own
+    /// runtime costs no switch of threads.
     ///
     /// # Errors
     ///
-    /// The system gives no thread or no event queue.
+    /// The system gives no thread, no event queue or no timer, or there is no present runtime.
     pub fn start(options: Options) -> io::Result<Self> {
+        let receivers = Handle::try_current().map_err(io::Error::other)?;
         let (worker, runtime) = Worker::new(0)?;
         let shared = Arc::new(Shared {
             clock: options.clock,
             core: Mutex::new(Core::new(options.seed, clock::suspended())),
             wake: Condvar::new(),
+            told: Notify::new(),
             stop: AtomicBool::new(false),
             worker: Mutex::new(Arc::clone(&worker)),
             ended: Condvar::new(),
             workers: Mutex::new(0),
         });
         worker.start(runtime, &shared)?;
+        receivers.spawn(hand_over(Arc::clone(&shared)));
         let timekeeper = {
             let shared = Arc::clone(&shared);
             Builder::new().name("bf-slots".to_owned()).spawn(move || keep_time(&shared, worker))?
@@ -253,6 +267,7 @@ impl Scheduler {
         self.shared.stop.store(true, Ordering::Release);
         drop(self.shared.core.lock());
         self.shared.wake.notify_all();
+        self.shared.told.notify_one();
         if let Some(timekeeper) = self.timekeeper.take() {
             // It panics only if we have a bug; there is nothing left to do about it here.
             let _ = timekeeper.join();
@@ -280,7 +295,7 @@ impl Group {
     /// as patient as it was told to be.
     pub fn watch(&self, watch: Watch) -> u64 {
         let run = self.shared.core.lock().watch(self.outlet, watch, self.shared.now());
-        self.shared.wake.notify_one();
+        self.shared.worker.lock().notify.notify_one();
         run
     }
 
@@ -314,17 +329,9 @@ impl Confirmer {
     /// Asks, if there is a reason to and the budget allows it.
     pub fn confirm(&self) -> Confirmed {
         let shared = &self.shared;
-        let mut core = shared.core.lock();
-        let now = shared.now();
-        let confirmed = core.confirm(self.outlet, self.endpoint, self.how, now);
+        let confirmed = shared.core.lock().confirm(self.outlet, self.endpoint, self.how, shared.now());
         if confirmed == Confirmed::Begun {
-            // Begun here: the timekeeper would have to be woken first. It only plans what follows.
-            let worker = Arc::clone(&shared.worker.lock());
-            let mut actions = Actions::default();
-            core.tick(now, worker.polling.load(Ordering::Acquire), &mut actions);
-            worker.post(&mut actions, now.at);
-            drop(core);
-            shared.wake.notify_one();
+            shared.worker.lock().notify.notify_one();
         }
         confirmed
     }
@@ -348,8 +355,10 @@ struct Shared {
     core: Mutex<Core>,
     /// Wakes the timekeeper.
     wake: Condvar,
+    /// Results are to be handed over.
+    told: Notify,
     stop: AtomicBool,
-    /// The one that takes what is to be done. Locked while the core is, if both are.
+    /// The one that does what is due.
     worker: Mutex<Arc<Worker>>,
     /// Worker threads alive, and the news that one ended.
     workers: Mutex<u64>,
@@ -358,15 +367,16 @@ struct Shared {
 
 impl Shared {
     fn now(&self) -> Now {
-        Now { at: self.clock.now().as_nanos(), suspended: clock::suspended() }
+        let (boottime, suspended) = clock::both();
+        Now { at: self.clock.at(boottime).as_nanos(), suspended }
     }
 
-    /// Unlocks, and wakes the timekeeper if there is something to do before it wakes by itself.
+    /// Unlocks, and wakes whoever of the worker's thread has something to do now.
     fn settle(&self, worker: &Worker, core: MutexGuard<'_, Core>) {
         let (sooner, unflushed) = (core.sooner(), core.is_unflushed());
         drop(core);
         if sooner {
-            self.wake.notify_one();
+            worker.notify.notify_one();
         }
         if unflushed {
             worker.told.notify_one();
@@ -374,15 +384,34 @@ impl Shared {
     }
 }
 
+/// Hands over what was told, from the runtime of those who receive it.
+async fn hand_over(shared: Arc<Shared>) {
+    loop {
+        shared.told.notified().await;
+        if shared.stop.load(Ordering::Acquire) {
+            return;
+        }
+        shared.core.lock().flush();
+    }
+}
+
+/// Keeps time in the worker's place while that does not.
 fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
     let mut actions = Actions::default();
     let mut core = shared.core.lock();
     let mut look = Look::default();
     while !shared.stop.load(Ordering::Acquire) {
         let now = shared.now();
-        core.tick(now, worker.polling.load(Ordering::Acquire), &mut actions);
-        let waiting = MutexGuard::unlocked(&mut core, || worker.post(&mut actions, now.at));
-        let mut wake_at = core.plan(now.at);
+        if core.sooner() {
+            worker.notify.notify_one();
+        }
+        let mut wake_at = core.planned().saturating_add(nanos(GRACE));
+        let mut waiting = worker.is_behind() || !actions.is_empty();
+        if waiting || wake_at <= now.at {
+            core.tick(now, worker.polling.load(Ordering::Acquire), &mut actions);
+            waiting = MutexGuard::unlocked(&mut core, || worker.post(&mut actions, now.at));
+            wake_at = core.plan(now.at);
+        }
         if waiting {
             wake_at = wake_at.min(now.at.saturating_add(nanos(LOOK)));
             if let (Some(token), true) = (look.blocked_by(&worker, now.at), core.stats().blocked < MOST_BLOCKED) {
@@ -391,9 +420,9 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
                     worker.abandoned.store(true, Ordering::Release);
                     worker.notify.notify_one();
                     let mut inbox = std::mem::take(&mut *worker.inbox.lock());
-                    core.abandon(token, &mut inbox.start, now);
-                    actions.start.append(&mut inbox.start);
-                    actions.expire.append(&mut inbox.expire);
+                    core.abandon(token, &mut inbox.actions.start, now);
+                    actions.start.append(&mut inbox.actions.start);
+                    actions.expire.append(&mut inbox.actions.expire);
                     worker = next;
                     continue;
                 }
@@ -403,6 +432,7 @@ fn keep_time(shared: &Arc<Shared>, mut worker: Arc<Worker>) {
             // Asked for while the core was unlocked: nobody would wake us.
             break;
         }
+        core.watched_until = wake_at;
         let wait = wake_at.saturating_sub(shared.clock.now().as_nanos());
         shared.wake.wait_for(&mut core, Duration::from_nanos(wait));
     }
@@ -438,6 +468,7 @@ struct Worker {
     number: u64,
     runtime: Handle,
     inbox: Mutex<Inbox>,
+    /// Something is due sooner than was planned, or waits in the inbox.
     notify: Notify,
     /// Results wait to be handed over.
     told: Notify,
@@ -448,10 +479,10 @@ struct Worker {
     abandoned: AtomicBool,
 }
 
+/// What the timekeeper did in the worker's place.
 #[derive(Default)]
 struct Inbox {
-    start: Vec<Start>,
-    expire: Vec<Expire>,
+    actions: Actions,
     /// When the first of it was posted.
     posted: u64,
 }
@@ -480,11 +511,15 @@ impl Worker {
     }
 
     fn start(self: &Arc<Self>, runtime: Runtime, shared: &Arc<Shared>) -> io::Result<()> {
+        let alarm = {
+            let _context = runtime.enter();
+            Alarm::new()?
+        };
         let (own, shared_too, number) = (Arc::clone(self), Arc::clone(shared), self.number);
         *shared.workers.lock() += 1;
         let spawned = Builder::new().name("bf-probes".to_owned()).spawn(move || {
             let alive = Alive { shared: shared_too, number };
-            runtime.block_on(carry(&alive.shared, &own));
+            runtime.block_on(carry(&alive.shared, &own, &alarm));
             // A look-up may still hang; nobody waits for it.
             runtime.shutdown_background();
         });
@@ -497,20 +532,25 @@ impl Worker {
         }
     }
 
+    /// Whether something waits in the inbox.
+    fn is_behind(&self) -> bool {
+        !self.inbox.lock().actions.is_empty()
+    }
+
     /// Hands `actions` over; whether anything waits for the worker now.
     fn post(&self, actions: &mut Actions, now: u64) -> bool {
         let mut inbox = self.inbox.lock();
-        if !actions.start.is_empty() || !actions.expire.is_empty() {
-            if inbox.start.is_empty() && inbox.expire.is_empty() {
+        if !actions.is_empty() {
+            if inbox.actions.is_empty() {
                 inbox.posted = now;
             }
-            inbox.start.append(&mut actions.start);
-            inbox.expire.append(&mut actions.expire);
+            inbox.actions.start.append(&mut actions.start);
+            inbox.actions.expire.append(&mut actions.expire);
             drop(inbox);
             self.notify.notify_one();
             return true;
         }
-        !inbox.start.is_empty() || !inbox.expire.is_empty()
+        !inbox.actions.is_empty()
     }
 }
 
@@ -528,49 +568,105 @@ impl Drop for Alive {
     }
 }
 
-async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>) {
-    // A task of its own: it comes behind the probes that are ready, and hands over what all of them tell.
+async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>, alarm: &Alarm) {
+    // A task of its own: it comes behind the probes that are ready, and what all of them tell is handed over at once.
     tokio::spawn({
         let (shared, worker) = (Arc::clone(shared), Arc::clone(worker));
         async move {
             loop {
                 worker.told.notified().await;
-                shared.core.lock().flush();
+                shared.told.notify_one();
             }
         }
     });
-    let mut batch = Inbox::default();
+    let mut actions = Actions::default();
     let mut handles = Vec::new();
     loop {
-        worker.notify.notified().await;
-        if shared.stop.load(Ordering::Acquire) || worker.abandoned.load(Ordering::Acquire) {
-            return;
+        tokio::select! {
+            () = alarm.rung() => {}
+            () = worker.notify.notified() => {}
         }
-        std::mem::swap(&mut *worker.inbox.lock(), &mut batch);
-        if !batch.expire.is_empty() {
+        let Some(taken) = due(shared, worker, alarm, &mut actions) else { return };
+        if !actions.expire.is_empty() {
             // Lets the sockets be read once more: an answer that lies there already is not late.
             // Once for the reading, once for those who then find something.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
             let mut core = shared.core.lock();
             let now = shared.now();
-            for expire in batch.expire.drain(..) {
+            for expire in actions.expire.drain(..) {
                 core.expire(&expire, now);
             }
             shared.settle(worker, core);
         }
-        if batch.start.is_empty() {
+        if actions.start.is_empty() {
             continue;
         }
-        let taken = shared.clock.now().as_nanos();
-        for start in batch.start.drain(..) {
+        for start in actions.start.drain(..) {
             let (ticket, task) = (start.ticket, ask(Arc::clone(shared), Arc::clone(worker), start, taken));
             handles.push((ticket, tokio::spawn(task).abort_handle()));
         }
         let mut core = shared.core.lock();
-        core.lagged(batch.posted, taken);
         for (ticket, handle) in handles.drain(..) {
             core.carried(ticket, handle);
+        }
+    }
+}
+
+/// What is to be done now, with what waits in the inbox, and when that was; `None` if another worker does it, or nobody.
+fn due(shared: &Shared, worker: &Worker, alarm: &Alarm, actions: &mut Actions) -> Option<u64> {
+    let mut core = shared.core.lock();
+    // The timekeeper abandons with the core locked.
+    if shared.stop.load(Ordering::Acquire) || worker.abandoned.load(Ordering::Acquire) {
+        return None;
+    }
+    let now = shared.now();
+    let mut inbox = worker.inbox.lock();
+    if !inbox.actions.is_empty() {
+        core.lagged(inbox.posted, now.at);
+        std::mem::swap(&mut inbox.actions, actions);
+    }
+    drop(inbox);
+    core.tick(now, 0, actions);
+    let next = core.plan(now.at);
+    if next.saturating_add(nanos(GRACE)) < core.watched_until {
+        shared.wake.notify_one();
+    }
+    shared.settle(worker, core);
+    alarm.set(next.saturating_sub(now.at));
+    Some(now.at)
+}
+
+/// Wakes the worker to the microsecond; a runtime's own timers know milliseconds.
+struct Alarm(AsyncFd<OwnedFd>);
+
+impl Alarm {
+    /// The longest wait; who is woken too early looks again.
+    const LONGEST: u64 = 86_400_000_000_000;
+
+    /// For the present runtime.
+    #[expect(deprecated, reason = "what replaces it is unsafe, and asks for no more than what an `OwnedFd` promises")]
+    fn new() -> io::Result<Self> {
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        AsyncFd::with_interest(timer, Interest::READABLE).map(Self)
+    }
+
+    /// Rings once, `wait` nanoseconds from now. That it rang before is forgotten.
+    fn set(&self, wait: u64) {
+        const SECOND: u64 = 1_000_000_000;
+        let wait = wait.clamp(1, Self::LONGEST);
+        let it_value = Timespec { tv_sec: (wait / SECOND) as i64, tv_nsec: (wait % SECOND) as _ };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        // It fails for no time in these bounds.
+        let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once);
+    }
+
+    async fn rung(&self) {
+        match self.0.readable().await {
+            // What it would say is not read: to set it anew empties it.
+            Ok(mut ready) => ready.clear_ready(),
+            // The runtime ends.
+            Err(_) => std::future::pending().await,
         }
     }
 }

@@ -185,7 +185,8 @@ fn a_disk_that_hangs_is_one_that_failed() {
     plan.stuck.store(true, Ordering::Relaxed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let entry = GroupEntry::Note { code: "STUCK", text: "never on disk".to_owned() };
-    let failed = runtime.block_on(Ledger::append_durable(&desk.journal, "main", at(5), &entry)).unwrap_err();
+    let failed =
+        runtime.block_on(Ledger::append_durable(&desk.journal, &Arc::from("main"), at(5), &entry)).unwrap_err();
     assert!(failed.contains("cannot sync") && failed.contains("no answer within 10s"), "{failed}");
     // Nobody else takes it for a disk that works, also not once it answers again.
     drop(unstuck);

@@ -25,8 +25,8 @@ const BAN_OF_UNKNOWN_LENGTH: Duration = Duration::from_secs(300);
 /// What was measured of the endpoints beside their health. None of it outlives a restart; the bars do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
-    /// When each depth was last proved, by endpoint; indexed as [`Depth::ALL`].
-    proved: BTreeMap<String, [Option<Timestamp>; 3]>,
+    /// When each depth was last proved, by the engine's number of the endpoint; indexed as [`Depth::ALL`].
+    proved: Vec<[Option<Timestamp>; 3]>,
     /// By which endpoint the far side said that it shuts us out, and until when.
     bans: BTreeMap<String, Timestamp>,
     /// How often in a row the active path's probe said that another session holds the identity that trades.
@@ -34,10 +34,23 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// What was seen of the endpoints that `is_other` names was of another path.
-    pub(super) fn forget(&mut self, is_other: impl Fn(&str) -> bool) {
-        self.proved.retain(|name, _| !is_other(name));
-        self.bans.retain(|name, _| !is_other(name));
+    /// `depth`, and with it all that is less deep, is proved of the endpoint.
+    fn proves(&mut self, endpoint: EndpointId, now: Timestamp, depth: Depth) {
+        if self.proved.len() <= endpoint.index() {
+            self.proved.resize(endpoint.index() + 1, [None; 3]);
+        }
+        let proved = self.proved.get_mut(endpoint.index()).into_iter().flatten();
+        for (at, _) in proved.zip(Depth::ALL).filter(|(_, less)| *less <= depth) {
+            *at = Some(now);
+        }
+    }
+
+    /// The endpoints are others now: `kept` says, in the order of their new numbers, which of the old ones each of them
+    /// is. What was seen of one that is none of the old ones was of another path.
+    pub(super) fn renumber(&mut self, kept: &[(&str, Option<EndpointId>)]) {
+        let before = |old: &Option<EndpointId>| old.and_then(|old| self.proved.get(old.index()).copied());
+        self.proved = kept.iter().map(|(_, old)| before(old).unwrap_or_default()).collect();
+        self.bans.retain(|name, _| kept.iter().any(|(new, old)| new == name && old.is_some()));
     }
 
     /// Nothing that was proved before a freeze is proved any more. A ban goes on.
@@ -48,28 +61,36 @@ impl Measured {
 
 impl Core {
     /// For how long the given depth, or a deeper one, has not been proved anew.
-    pub(super) fn depth_age(&self, now: Timestamp, endpoint: &str, depth: Depth) -> Option<u64> {
-        let proved = self.measured.proved.get(endpoint)?;
+    pub(super) fn depth_age(&self, now: Timestamp, endpoint: EndpointId, depth: Depth) -> Option<u64> {
+        let proved = self.measured.proved.get(endpoint.index())?;
         proved.get(depth as usize).copied().flatten().map(|at| now.nanos_since(at))
     }
 
     /// A success: what it proves, and what it lifts.
     pub(super) fn succeeded(&mut self, now: Timestamp, id: EndpointId, seen: &Evidence, effects: &mut Vec<Effect>) {
-        let name = self.name(id);
+        self.measured.proves(id, now, seen.depth);
         if self.engine.active() == Some(id) {
             self.measured.competing = 0;
         }
-        let proved = self.measured.proved.entry(name.clone()).or_default();
-        for depth in Depth::ALL.into_iter().filter(|depth| *depth <= seen.depth) {
-            if let Some(at) = proved.get_mut(depth as usize) {
-                *at = Some(now);
-            }
+        if self.engine.bars(id).contains(BarCause::SharedFate) {
+            self.answers_again(now, id, effects);
         }
-        // It answers us again, so that it shuts nobody out any more. An answer to what was asked before the ban is none.
-        if self.engine.bars(id).contains(BarCause::SharedFate) && self.banned_until(now, &name).is_none() {
+        if !self.memory.refused_logons.is_empty() {
+            self.count_accepted(id, effects);
+        }
+    }
+
+    /// It shuts nobody out any more. An answer to what was asked before the ban is none.
+    fn answers_again(&mut self, now: Timestamp, id: EndpointId, effects: &mut Vec<Effect>) {
+        let name = self.name(id);
+        if self.banned_until(now, &name).is_none() {
             self.bar(now, &name, BarCause::SharedFate, false, effects);
         }
-        let accepted: Vec<_> = match self.configured(&name) {
+    }
+
+    /// Every credential of a path whose probes all succeeded was accepted.
+    fn count_accepted(&mut self, id: EndpointId, effects: &mut Vec<Effect>) {
+        let accepted: Vec<_> = match self.configured(&self.name(id)) {
             Some(one) if one.require == Require::All || one.probes.len() == 1 => {
                 one.credentials().filter(|name| self.refused(name) > 0).map(str::to_owned).collect()
             }
@@ -198,24 +219,30 @@ impl Core {
     pub(super) fn follow_measured(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let required = self.config.required_depth;
         let oldest = Timestamp::from_elapsed(self.engine.policy().settings().max_health_age).as_nanos();
-        let names: Vec<_> = self.engine.endpoints().map(|(id, endpoint)| (id, endpoint.name.clone())).collect();
-        for (id, name) in names {
+        let mut changes = Vec::new();
+        for (id, endpoint) in self.engine.endpoints() {
+            let (name, bars) = (&*endpoint.name, self.engine.bars(id));
             // Whatever succeeds is reachable, so that its health says as much.
             let shallow =
-                required > Depth::Reachable && self.depth_age(now, &name, required).is_none_or(|age| age > oldest);
-            if shallow != self.engine.bars(id).contains(BarCause::Depth) {
-                self.bar(now, &name, BarCause::Depth, shallow, effects);
+                required > Depth::Reachable && self.depth_age(now, id, required).is_none_or(|age| age > oldest);
+            if shallow != bars.contains(BarCause::Depth) {
+                changes.push((name.to_owned(), BarCause::Depth, shallow));
             }
-            let shut_out = self.banned_until(now, &name).is_some();
-            if shut_out && !self.engine.bars(id).contains(BarCause::SharedFate) {
-                self.bar(now, &name, BarCause::SharedFate, true, effects);
+            if !bars.contains(BarCause::SharedFate) && self.banned_until(now, name).is_some() {
+                changes.push((name.to_owned(), BarCause::SharedFate, true));
             }
+        }
+        for (name, cause, on) in changes {
+            self.bar(now, &name, cause, on, effects);
         }
     }
 
     /// The active path is shut out: it is left for one that does not share its fate, or trading halts. What shuts us out
     /// told us so itself; nothing is gained by asking three times.
     pub(super) fn leave_banned(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.measured.bans.is_empty() {
+            return;
+        }
         let Some((id, epoch)) = self.engine.active().zip(self.engine.epoch()) else { return };
         let name = self.name(id);
         let Some(until) = self.banned_until(now, &name) else { return };

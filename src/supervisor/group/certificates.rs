@@ -25,6 +25,9 @@ impl Core {
         left: Option<Duration>,
         effects: &mut Vec<Effect>,
     ) {
+        if left.is_none() && self.certificates.is_empty() {
+            return;
+        }
         let endpoint = self.name(endpoint);
         let before = self.certificates.iter().position(|seen| seen.endpoint == endpoint);
         let told = before.is_some_and(|place| self.certificates.swap_remove(place).told);

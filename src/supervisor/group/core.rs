@@ -1,6 +1,9 @@
 //! The decision loop of a group as a state machine: decided -> fenced -> switched -> reconciled -> open.
 
 mod commands;
+mod deciding;
+mod inputs;
+mod results;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,15 +11,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{
-    EndpointId, Engine, EngineError, Evaluation, FailoverDecision, FailoverOutcome, FenceClaim, HaltOrder, Input,
-    InputError, OrderFlow, Output, ProbeResult, Reason, RestartKind, SwitchEvent, Timestamp,
+    EndpointId, Engine, Evaluation, FailoverDecision, FailoverOutcome, FenceClaim, HaltOrder, Input, InputError,
+    OrderFlow, Output, Reason, Timestamp,
 };
 use crate::path::Path;
 use crate::scenario::Verb;
 
-use super::super::config::{FailbackMode, GroupConfig};
+use super::super::config::GroupConfig;
 use super::super::hooks::{HookReport, HookRequest, Stage};
-use super::super::journal::{Follow, Peer, ShadowRecord, StageRecord};
+use super::super::journal::{Peer, ShadowRecord, StageRecord};
 use super::super::probes::Verdict;
 use super::DriverState;
 use super::bars::Measured;
@@ -237,8 +240,13 @@ pub enum Entry {
 pub enum Outcome {
     /// A decision: outcome and reason code.
     Decided(&'static str, &'static str),
-    /// A probe's result was counted; the endpoint's state.
-    Probed(&'static str),
+    /// A probe's result was counted.
+    Probed {
+        /// The endpoint's state before it.
+        from: &'static str,
+        /// And after it.
+        to: &'static str,
+    },
     /// Taken.
     Taken,
     /// Refused, with this code.
@@ -470,63 +478,6 @@ impl Core {
         [hold, silence, retry].into_iter().flatten().filter(|at| *at > self.handled).min()
     }
 
-    fn observe(&mut self, now: Timestamp, observed: Observed, effects: &mut Vec<Effect>) {
-        let Observed { endpoint, verdict } = observed;
-        let first = !(self.awaited.is_empty() && self.unheard.is_empty());
-        self.awaited.retain(|id| *id != endpoint);
-        self.unheard.retain(|id| *id != endpoint);
-        let result = match verdict {
-            Verdict::Success(evidence) => {
-                self.see_certificate(now, endpoint, evidence.certificate_expires_in, effects);
-                self.succeeded(now, endpoint, &evidence, effects);
-                ProbeResult::Success
-            }
-            Verdict::PathFault { fault, text } => {
-                self.faulted(now, endpoint, fault, &text, effects);
-                ProbeResult::Failure(format!("{fault:?}: {text}").into())
-            }
-            Verdict::NoEvidence { cause, text, retry_after } => {
-                self.withheld(now, endpoint, cause, retry_after, effects);
-                let name = self.name(endpoint);
-                note(effects, "NO_EVIDENCE", format!("{name}: {cause:?}: {text}"));
-                return self.say_targets(now, first, effects);
-            }
-        };
-        if self.engine.active() == Some(endpoint) {
-            self.last_evidence = Some(now);
-            self.silent = false;
-        }
-        let endpoint = self.name(endpoint);
-        let _ = self.take(now, Input::Probe { endpoint, result }, effects);
-        self.say_targets(now, first, effects);
-    }
-
-    /// Once every endpoint has been heard of: a backup that cannot be used is better known before it is needed.
-    fn say_targets(&self, now: Timestamp, first: bool, effects: &mut Vec<Effect>) {
-        if first && self.awaited.is_empty() && self.unheard.is_empty() {
-            note(effects, "TARGETS", self.targets_text(now));
-        }
-    }
-
-    /// What was seen before a freeze proves nothing: the same as a restart of the monitor.
-    fn forget(&mut self, now: Timestamp, text: String, effects: &mut Vec<Effect>) {
-        let restarted =
-            Engine::restore(self.engine.policy().clone(), self.engine.snapshot(now), now, RestartKind::Monitor);
-        if let Ok(engine) = restarted {
-            self.engine = engine;
-            self.measured.stalled();
-            self.begin_shadow_anew(now);
-            let all: Vec<_> = self.engine.endpoints().map(|(id, _)| id).collect();
-            // A freeze is told once for each endpoint. To forget nothing again must not wait for the disk again: the group
-            // would be blind, and a halt would wait, for as long as all of that takes.
-            let heard = self.awaited.len() < all.len();
-            self.awaited = all;
-            let entry = Entry::Input { verb: Verb::Restart(RestartKind::Monitor), answer: Outcome::Taken };
-            self.record(entry, heard, effects);
-            note(effects, "STALLED", text);
-        }
-    }
-
     fn fail_journal(&mut self, now: Timestamp, text: &str, undone: &[Effect], effects: &mut Vec<Effect>) {
         if self.journal_failed {
             return;
@@ -555,125 +506,6 @@ impl Core {
             effects.push(Effect::Publish { path: self.published, reason: None });
         }
         self.mark_hold(now);
-    }
-
-    /// Writes it down, and remembers it as whoever reads it will.
-    pub(super) fn record(&mut self, entry: Entry, durable: bool, effects: &mut Vec<Effect>) {
-        // Most records are of probes, and these have nothing to say to the memory.
-        if !matches!(entry, Entry::Input { answer: Outcome::Probed(_), .. }) {
-            self.memory.fold(&entry.to_body());
-        }
-        effects.push(Effect::Record { entry, durable });
-    }
-
-    /// Whether the record would be remembered.
-    fn is_news(&self, entry: &Entry) -> bool {
-        let mut memory = self.memory.clone();
-        memory.fold(&entry.to_body());
-        memory != self.memory
-    }
-
-    /// One input of the engine, with its record and its publication in the right order: what closes order flow is
-    /// published at once, what opens it after the record is durable. A new epoch opens something too (a held path may be
-    /// asked for its orders), and must not be seen before it is sure: at once only the old one ends.
-    pub(super) fn take(
-        &mut self,
-        now: Timestamp,
-        input: Input,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Output, InputError> {
-        let is_probe = matches!(input, Input::Probe { .. });
-        let before = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
-        let halt_before = self.halt_code();
-        if self.would_switch(now, &input) {
-            self.say_stages(now, effects);
-            self.undecided.push(self.engine.clone());
-        }
-        let asks = match &input {
-            Input::Evaluate(Evaluation::Failback, _) => Some(1),
-            Input::Evaluate(..) => Some(0),
-            _ => None,
-        };
-        let result = self.engine.apply(now, input.clone());
-        self.shadow_hears(now, &input, &result);
-        let after = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
-        let answer = Outcome::of(&result);
-        let reason = match &result {
-            Ok(Output::Decision(decision)) => {
-                self.last_reason = decision.reason;
-                Some(decision.reason)
-            }
-            _ => None,
-        };
-        let changed = before != after;
-        // Asking again and getting the same answer is not news.
-        let repeated =
-            asks.and_then(|kind| self.last_answer.get(kind)).is_some_and(|last| *last == Some(answer.clone()));
-        if let Some(last) = asks.and_then(|kind| self.last_answer.get_mut(kind)) {
-            *last = Some(answer.clone());
-        }
-        let path = Path::of(&self.engine);
-        if changed && self.engine.epoch() != before.1 {
-            self.publish_path(self.published.closed(), reason, effects);
-        } else if changed && path.open().is_none() {
-            self.publish_path(path, reason, effects);
-        }
-        if self.engine.order_flow().is_halt() && self.halt_code() != halt_before {
-            self.halt_begins(effects);
-        }
-        let durable = changed || !is_probe && asks.is_none();
-        let entry = Entry::Input { verb: Verb::Input(input), answer };
-        if changed || !repeated || is_probe || self.is_news(&entry) {
-            self.record(entry, durable, effects);
-        }
-        if changed {
-            self.publish(effects, reason);
-            self.mark_hold(now);
-            if self.engine.order_flow() != before.0 {
-                self.lane.restart_reconciling();
-            }
-        }
-        result
-    }
-
-    /// Code of the present halt.
-    pub(super) fn halt_code(&self) -> Option<String> {
-        let halted = self.engine.order_flow().is_halt();
-        halted.then(|| self.engine.halt_order().map_or(HaltOrder::NO_TARGET_AVAILABLE, HaltOrder::code).to_owned())
-    }
-
-    /// A halt that no hook was told of yet.
-    fn halt_begins(&mut self, effects: &mut Vec<Effect>) {
-        self.lane.halted();
-        let code = self.halt_code().unwrap_or_default();
-        if code == HaltOrder::NO_TARGET_AVAILABLE && self.all_fail() {
-            note(
-                effects,
-                "SUSPECT_OBSERVER",
-                "every path fails from here at once: suspect this host, its uplink or the broker".to_owned(),
-            );
-        }
-        self.record(Entry::Note { code: HALT_BEGINS, text: code }, false, effects);
-    }
-
-    fn would_switch(&self, now: Timestamp, input: &Input) -> bool {
-        let decision = match input {
-            Input::Rearm => return true,
-            Input::Evaluate(evaluation, claim) => self.engine.assess(now, evaluation, *claim),
-            _ => return false,
-        };
-        decision.is_ok_and(|decision| decision.event().is_some())
-    }
-
-    fn publish(&mut self, effects: &mut Vec<Effect>, reason: Option<Reason>) {
-        self.publish_path(Path::of(&self.engine), reason, effects);
-    }
-
-    fn publish_path(&mut self, path: Path, reason: Option<Reason>, effects: &mut Vec<Effect>) {
-        if path != self.published {
-            self.published = path;
-            effects.push(Effect::Publish { path, reason });
-        }
     }
 
     fn mark_hold(&mut self, now: Timestamp) {
@@ -765,133 +597,12 @@ impl Core {
         }
     }
 
-    fn watch_silence(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let Some(last) = self.last_evidence.filter(|_| !self.silent) else { return };
-        let silent_for = now.nanos_since(last);
-        if silent_for >= Timestamp::from_elapsed(self.config.no_evidence_alarm).as_nanos() {
-            self.silent = true;
-            let active = self.engine.active().map(|id| self.name(id)).unwrap_or_default();
-            let long = Duration::from_nanos(silent_for).as_secs_f64();
-            note(effects, "ACTIVE_SILENT", format!("no evidence on the active path {active} for {long:.1} s"));
-        }
-    }
-
     fn expire_hold(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let limit = Timestamp::from_elapsed(self.config.max_hold.saturating_sub(self.held_before)).as_nanos();
         if self.held_since.is_none_or(|since| now.nanos_since(since) < limit) {
             return;
         }
         self.halt(now, "HOLD_EXPIRED", format!("order flow was held for {:?}", self.config.max_hold), effects);
-    }
-
-    fn evaluate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let claim = self.claim(now);
-        if claim != FenceClaim::None && self.complete(now, claim, effects) {
-            return;
-        }
-        let Ok(decision) = self.decide(now, Evaluation::Failover, claim, effects) else { return };
-        match decision.outcome {
-            FailoverOutcome::FenceRequired(_) => self.leave(now, effects),
-            FailoverOutcome::NoAction if self.is_to_be_begun() => {
-                // A crash came between the decision and the fence.
-                let plan = self.memory.plan.as_ref().map_or(Evaluation::Failover, Plan::evaluation);
-                self.start(now, plan, effects);
-            }
-            FailoverOutcome::NoAction if self.engine.permits(crate::engine::OrderAction::Submit) => {
-                self.fail_back(now, effects);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether a move that is not forced was decided, and the hook that must fence the path was not begun.
-    fn is_to_be_begun(&self) -> bool {
-        let is_planned = self.memory.plan.as_ref().is_some_and(|plan| *plan != Plan::Failover);
-        is_planned && !self.engine.is_spent() && !self.config.hooks.fence.is_empty()
-    }
-
-    /// A fence of the present epoch is confirmed: complete what it was begun for. False if that cannot be done.
-    fn complete(&mut self, now: Timestamp, claim: FenceClaim, effects: &mut Vec<Effect>) -> bool {
-        let evaluation = match &self.memory.plan {
-            Some(Plan::Failover) | None => return false,
-            Some(plan) => plan.evaluation(),
-        };
-        // If the target was lost meanwhile, the plan is a failover from now on: the spent epoch must be left all the same.
-        self.decide(now, evaluation, claim, effects).is_ok_and(|decision| decision.event().is_some())
-    }
-
-    fn fail_back(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let unfenced = crate::engine::FenceStatus::Unconfirmed;
-        let Ok(possible) = self.engine.assess_failback(now, unfenced) else { return };
-        let warranted = matches!(possible.outcome, FailoverOutcome::FenceRequired(_) | FailoverOutcome::Switched(_));
-        let was_possible = std::mem::replace(&mut self.failback_possible, warranted);
-        let by_hand = self.config.failback == FailbackMode::Manual || self.cannot_fence();
-        if !(warranted && by_hand) {
-            self.start(now, Evaluation::Failback, effects);
-        } else if !was_possible {
-            note(effects, "FAILBACK_POSSIBLE", "the primary is stable; a person may fail back".to_owned());
-        }
-    }
-
-    /// Whether a fence is required and only a person could make one.
-    fn cannot_fence(&self) -> bool {
-        self.engine.policy().settings().require_fence && self.config.hooks.fence.is_empty()
-    }
-
-    /// Starts a move that is not forced.
-    fn start(&mut self, now: Timestamp, evaluation: Evaluation, effects: &mut Vec<Effect>) {
-        let decided = self.decide(now, evaluation, FenceClaim::None, effects);
-        if decided.is_ok_and(|decision| decision.fence().is_some()) {
-            self.leave(now, effects);
-        }
-    }
-
-    /// The active path must be fenced: its epoch is spent from now on, if there is a hook to begin with.
-    fn leave(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.engine.is_spent() {
-            return;
-        }
-        self.lane.start_fence();
-        if let Some(epoch) = self.engine.epoch().filter(|_| !self.config.hooks.fence.is_empty()) {
-            let _ = self.take(now, Input::FenceStarted(epoch.get()), effects);
-        }
-    }
-
-    fn decide(
-        &mut self,
-        now: Timestamp,
-        evaluation: Evaluation,
-        claim: FenceClaim,
-        effects: &mut Vec<Effect>,
-    ) -> Result<FailoverDecision, InputError> {
-        match self.take(now, Input::Evaluate(evaluation, claim), effects)? {
-            Output::Decision(decision) => {
-                if let Some(event) = decision.event() {
-                    self.switched(event);
-                }
-                Ok(decision)
-            }
-            _ => Err(EngineError::NoActiveEndpoint.into()),
-        }
-    }
-
-    /// Flow moved in the engine; the transport is next.
-    pub(super) fn switched(&mut self, event: &SwitchEvent) {
-        self.left = Some(event.from);
-        self.failback_possible = false;
-        self.lane.start_switch();
-    }
-
-    /// What a pause would do, said once per change.
-    fn assess(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let unfenced = crate::engine::FenceStatus::Unconfirmed;
-        let Ok(decision) = self.engine.assess_failover(now, unfenced) else { return };
-        let answer = Outcome::Decided(decision.outcome.name(), decision.reason.code());
-        let Some(last) = self.last_answer.first_mut() else { return };
-        if *last != Some(answer.clone()) {
-            *last = Some(answer);
-            note(effects, "PAUSED_ANSWER", format!("{}: {}", decision.outcome.name(), decision.reason));
-        }
     }
 
     /// The claim that the present epoch is fenced, while its proof holds.
@@ -930,10 +641,14 @@ impl Core {
 }
 
 impl Outcome {
+    fn decided(decision: &FailoverDecision) -> Self {
+        Self::Decided(decision.outcome.name(), decision.reason.code())
+    }
+
     fn of(result: &Result<Output, InputError>) -> Self {
         match result {
-            Ok(Output::Decision(decision)) => Self::Decided(decision.outcome.name(), decision.reason.code()),
-            Ok(Output::Health(change)) => Self::Probed(change.to.name()),
+            Ok(Output::Decision(decision)) => Self::decided(decision),
+            Ok(Output::Health(change)) => Self::Probed { from: change.from.name(), to: change.to.name() },
             Ok(Output::Flow(_) | Output::Heard(_) | Output::Done) => Self::Taken,
             Err(error) => Self::Refused(error.code()),
         }

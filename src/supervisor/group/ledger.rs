@@ -23,13 +23,13 @@ use super::task::Ledger;
 const LONGEST_SYNC: Duration = Duration::from_secs(10);
 
 impl Ledger for JournalHandle {
-    fn append(&self, group: &str, at: Timestamp, entry: &Entry) {
+    fn append(&self, group: &Arc<str>, at: Timestamp, entry: Entry) {
         // A journal that failed says so to the next durable append, and to whoever waits for `until_failed`.
-        let _ = Self::append(self, Record::of(&Arc::from(group), at, entry.to_body()));
+        let _ = Self::append(self, Record::of(group, at, entry.into_body()));
     }
 
-    async fn append_durable(&self, group: &str, at: Timestamp, entry: &Entry) -> Result<(), String> {
-        let record = Record::of(&Arc::from(group), at, entry.to_body());
+    async fn append_durable(&self, group: &Arc<str>, at: Timestamp, entry: &Entry) -> Result<(), String> {
+        let record = Record::of(group, at, entry.to_body());
         let appended = timeout(LONGEST_SYNC, Self::append_durable(self, record)).await;
         appended.unwrap_or_else(|_| Err(self.stalled(LONGEST_SYNC))).map(|_| ()).map_err(|error| error.to_string())
     }
@@ -39,31 +39,29 @@ impl Entry {
     /// The record of the journal that says it.
     #[must_use]
     pub fn to_body(&self) -> Body {
+        self.clone().into_body()
+    }
+
+    /// The same, of what is not needed any more.
+    #[must_use]
+    pub fn into_body(self) -> Body {
         match self {
-            Self::Input { verb, answer } => Body::Input { verb: verb.clone(), answer: answer.to_answer() },
-            Self::HookStart { ticket, level, request } => Body::HookStart(Box::new(HookStartRecord {
-                ticket: *ticket,
-                level: small(*level),
-                request: request.clone(),
-            })),
-            Self::HookEnd { ticket, stage, level, endpoint, epoch, report } => Body::HookEnd(Box::new(HookEndRecord {
-                ticket: *ticket,
-                stage: *stage,
-                level: small(*level),
-                endpoint: endpoint.clone(),
-                epoch: *epoch,
-                report: report.clone(),
-            })),
-            Self::Stage(stage) => Body::Stage(stage.clone()),
-            Self::Command { command, caller, refused } => Body::Command(CommandRecord {
-                peer: *caller,
-                command: serde_json::to_value(command).unwrap_or_default(),
-                refused: refused.clone(),
-            }),
-            Self::Note { code, text } => Body::Note(NoteRecord::new(*code, text)),
+            Self::Input { verb, answer } => Body::Input { verb, answer: answer.to_answer() },
+            Self::HookStart { ticket, level, request } => {
+                Body::HookStart(Box::new(HookStartRecord { ticket, level: small(level), request }))
+            }
+            Self::HookEnd { ticket, stage, level, endpoint, epoch, report } => {
+                Body::HookEnd(Box::new(HookEndRecord { ticket, stage, level: small(level), endpoint, epoch, report }))
+            }
+            Self::Stage(stage) => Body::Stage(stage),
+            Self::Command { command, caller, refused } => {
+                let command = serde_json::to_value(command).unwrap_or_default();
+                Body::Command(CommandRecord { peer: caller, command, refused })
+            }
+            Self::Note { code, text } => Body::Note(NoteRecord::new(code, text)),
             Self::Shadow(shadow) => {
                 let note = NoteRecord::new(shadow.code(), shadow.to_string());
-                Body::Note(NoteRecord { shadow: Some(shadow.clone()), ..note })
+                Body::Note(NoteRecord { shadow: Some(shadow), ..note })
             }
         }
     }
@@ -78,7 +76,7 @@ impl Outcome {
         match self {
             Self::Decided(outcome, reason) => Answer::short(outcome, Some(reason)),
             Self::Taken => Answer::short(Answer::TAKEN, None),
-            Self::Probed(state) => Answer::short(state, None),
+            Self::Probed { to, .. } => Answer::short(to, None),
             Self::Refused(code) => Answer::short(Answer::REFUSED, Some(code)),
         }
     }

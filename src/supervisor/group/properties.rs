@@ -127,7 +127,7 @@ impl Disk {
                     }
                 }
             }
-            (Ok(Output::Health(change)), Outcome::Probed(state)) => prop_assert_eq!(change.to.name(), *state),
+            (Ok(Output::Health(change)), Outcome::Probed { to, .. }) => prop_assert_eq!(change.to.name(), *to),
             (Ok(_), Outcome::Taken) => {}
             (Err(error), Outcome::Refused(code)) => prop_assert_eq!(error.code(), *code),
             _ => prop_assert!(false, "{input:?}: recorded {stated:?}, read back {result:?}"),

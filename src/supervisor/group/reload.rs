@@ -65,7 +65,9 @@ impl Core {
             let checkpoint = Checkpoint { driver: Some(memory.save()), health, ..Checkpoint::of(snapshot) };
             records.push(Body::Snapshot(Box::new(checkpoint)));
             self.renumber(&mut core, now, change);
-            core.measured.forget(|name| change.others.contains(name) || configured(config, name).is_none());
+            let old = |name: &str| self.engine.id(name).ok().filter(|_| !change.others.contains(name));
+            let kept: Vec<_> = core.engine.endpoints().map(|(_, one)| (&*one.name, old(&one.name))).collect();
+            core.measured.renumber(&kept);
             core.forget_certificates(|name| change.others.contains(name) || configured(config, name).is_none());
         }
         if memory.proof.is_none() {

@@ -252,7 +252,7 @@ fn endpoints(core: &Core, now: Timestamp) -> Vec<EndpointStatus> {
         let fresh = engine.is_fresh(now, health);
         let (maintenance, bars) = (engine.in_maintenance(id), engine.bars(id));
         let depth_age = |depth| {
-            let age = core.depth_age(now, &endpoint.name, depth);
+            let age = core.depth_age(now, id, depth);
             age.map(|nanos| std::time::Duration::from_nanos(nanos).as_secs_f64())
         };
         let unusable = match health.state() {

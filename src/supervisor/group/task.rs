@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
-use crate::engine::{EndpointId, Epoch, Input, ProbeResult, Reason, Timestamp};
+use crate::engine::{EndpointId, EngineError, Epoch, Input, ProbeResult, Reason, Timestamp};
 use crate::manager::Clock;
 use crate::path::{Path, PathReader};
 use crate::scenario::Verb;
@@ -28,12 +29,12 @@ const INBOX: usize = 1024;
 /// Where records go.
 pub trait Ledger: Clone + Send + Sync + 'static {
     /// Writes it down soon.
-    fn append(&self, group: &str, at: Timestamp, entry: &Entry);
+    fn append(&self, group: &Arc<str>, at: Timestamp, entry: Entry);
 
     /// Writes it down, and everything before it; ends when it is on disk.
     fn append_durable(
         &self,
-        group: &str,
+        group: &Arc<str>,
         at: Timestamp,
         entry: &Entry,
     ) -> impl Future<Output = Result<(), String>> + Send;
@@ -204,10 +205,9 @@ pub fn start<L: Ledger>(
         ended,
         running: HashMap::new(),
         journal_failed: false,
-        group: name.clone(),
+        group: Arc::from(&*name),
         watched: results.watched,
         limits: results.limits,
-        states: HashMap::new(),
     };
     tokio::spawn(task.run(messages, ends, results.events));
     GroupHandle { name, inbox, reader, changes }
@@ -222,11 +222,9 @@ struct Task<L> {
     /// The hooks that run, and how to abandon each that was not abandoned yet.
     running: HashMap<u64, Option<oneshot::Sender<()>>>,
     journal_failed: bool,
-    group: String,
+    group: Arc<str>,
     watched: Vec<Watched>,
     limits: Limits,
-    /// The state that was last logged, by endpoint.
-    states: HashMap<String, &'static str>,
 }
 
 impl<L: Ledger> Task<L> {
@@ -241,8 +239,7 @@ impl<L: Ledger> Task<L> {
         let mut alarm = Alarm::default();
         loop {
             if let Some(text) = self.outlets.new_trouble() {
-                // That it could not be written down is told elsewhere.
-                let _ = self.record(self.clock.now(), &Entry::Note { code: "FEED_FAILED", text }, false).await;
+                self.append(self.clock.now(), Entry::Note { code: "FEED_FAILED", text });
             }
             alarm.set(self.core.next_deadline(), &self.clock);
             tokio::select! {
@@ -284,17 +281,29 @@ impl<L: Ledger> Task<L> {
         match event {
             scheduler::Event::Slot(slot) => self.slot(slot).await,
             scheduler::Event::Stall(stall) => self.step(Event::Stall { text: stall.to_string() }, None).await,
-            scheduler::Event::Late(late) => warn!(group = self.group, slot = late.slot, "late answer dropped"),
+            scheduler::Event::Late(late) => warn!(group = &*self.group, slot = late.slot, "late answer dropped"),
         }
     }
 
     async fn slot(&mut self, slot: SlotResult) {
         let SlotResult { endpoint: key, run, verdict, .. } = slot;
-        let asked = self.watched.iter().find(|one| one.key == key && one.run == run);
-        match asked.map(|one| (one, self.core.engine().id(&one.name))) {
+        let is_it = |one: &&Watched| one.key == key && one.run == run;
+        // Until a reload, they stand in the order of their keys.
+        let first = self.watched.get(key.index()).filter(is_it);
+        let asked = first.or_else(|| self.watched.iter().find(is_it));
+        match asked.map(|one| (one, self.id(one))) {
             Some((_, Ok(endpoint))) => self.step(Event::Slot(Observed { endpoint, verdict }), None).await,
-            Some((one, Err(error))) => error!(group = self.group, endpoint = one.name, %error, "a result is lost"),
-            None => debug!(group = self.group, run, "a result of an older configuration is dropped"),
+            Some((one, Err(error))) => error!(group = &*self.group, endpoint = one.name, %error, "a result is lost"),
+            None => debug!(group = &*self.group, run, "a result of an older configuration is dropped"),
+        }
+    }
+
+    /// What the engine knows it by: until a reload, the same that the scheduler does.
+    fn id(&self, watched: &Watched) -> Result<EndpointId, EngineError> {
+        let engine = self.core.engine();
+        match engine.endpoint(watched.key) {
+            Some(endpoint) if endpoint.name == watched.name => Ok(watched.key),
+            _ => engine.id(&watched.name),
         }
     }
 
@@ -302,9 +311,6 @@ impl<L: Ledger> Task<L> {
     async fn reload(&mut self, offer: Offer) {
         let Offer { change, hash, found, go } = offer;
         let at = self.clock.now();
-        let is_kept = |name: &str, watched: &[Watched]| {
-            !change.unknown.contains(name) && watched.iter().any(|one| one.name == name)
-        };
         let reloaded = match self.core.reloaded(at, &change, &hash) {
             Ok(Reloaded { core, records, words }) => {
                 if found.send(Ok(Found { at, records, words })).is_err() {
@@ -316,7 +322,6 @@ impl<L: Ledger> Task<L> {
             Err(why) => return drop(found.send(Err(why))),
         };
         if let Ok(watched) = self.outlets.beating(go).await {
-            self.states.retain(|name, _| is_kept(name, &watched));
             self.watched = watched;
             self.step(Event::Reloaded(reloaded), None).await;
             self.outlets.reconfigured(self.core.config()).await;
@@ -331,11 +336,12 @@ impl<L: Ledger> Task<L> {
         let mut effects = VecDeque::from(self.core.handle(now, event));
         while let Some(effect) = effects.pop_front() {
             match effect {
-                Effect::Record { entry, durable } => {
-                    if let Err(text) = self.record(now, &entry, durable).await {
+                Effect::Record { entry, durable: false } => self.append(now, entry),
+                Effect::Record { entry, durable: true } => {
+                    if let Err(text) = self.append_durable(now, &entry).await {
                         // What was to follow the record must not happen.
                         self.fail_journal(&text);
-                        effects.push_front(Effect::Record { entry, durable });
+                        effects.push_front(Effect::Record { entry, durable: true });
                         let undone = effects.into();
                         effects = VecDeque::from(self.core.handle(now, Event::JournalFailed { text, undone }));
                     }
@@ -367,20 +373,23 @@ impl<L: Ledger> Task<L> {
 
     fn fail_journal(&mut self, text: &str) {
         if !std::mem::replace(&mut self.journal_failed, true) {
-            error!(group = self.group, error = text, "journal failed: nothing is decided any more");
+            error!(group = &*self.group, error = text, "journal failed: nothing is decided any more");
         }
     }
 
-    async fn record(&mut self, now: Timestamp, entry: &Entry, durable: bool) -> Result<(), String> {
+    fn append(&self, now: Timestamp, entry: Entry) {
+        self.log(&entry);
+        if !self.journal_failed {
+            self.ledger.append(&self.group, now, entry);
+        }
+    }
+
+    async fn append_durable(&mut self, now: Timestamp, entry: &Entry) -> Result<(), String> {
         self.log(entry);
         if self.journal_failed {
             return Ok(());
         }
-        if durable {
-            return self.outlets.beating(self.ledger.append_durable(&self.group, now, entry)).await;
-        }
-        self.ledger.append(&self.group, now, entry);
-        Ok(())
+        self.outlets.beating(self.ledger.append_durable(&self.group, now, entry)).await
     }
 
     fn status(&self) -> GroupStatus {
@@ -394,9 +403,9 @@ impl<L: Ledger> Task<L> {
         }
         let (flow, reason) = (self.outlets.order_flow(), reason.map_or("", Reason::code));
         if path.must_halt() {
-            error!(group = self.group, order_flow = flow, reason, "order flow changed");
+            error!(group = &*self.group, order_flow = flow, reason, "order flow changed");
         } else {
-            info!(group = self.group, order_flow = flow, reason, "order flow changed");
+            info!(group = &*self.group, order_flow = flow, reason, "order flow changed");
         }
     }
 
@@ -435,8 +444,14 @@ impl<L: Ledger> Task<L> {
                 let now = self.clock.now();
                 for effect in self.core.handle(now, Event::HookEnded { ticket, report }) {
                     // Nothing new is begun: only the end is recorded.
-                    if let Effect::Record { entry: entry @ Entry::HookEnd { .. }, durable } = effect {
-                        let _ = self.record(now, &entry, durable).await;
+                    match effect {
+                        Effect::Record { entry: entry @ Entry::HookEnd { .. }, durable: true } => {
+                            let _ = self.append_durable(now, &entry).await;
+                        }
+                        Effect::Record { entry: entry @ Entry::HookEnd { .. }, durable: false } => {
+                            self.append(now, entry);
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -444,35 +459,32 @@ impl<L: Ledger> Task<L> {
     }
 
     /// Says that an endpoint is in another state now, and nothing of each result that changes none.
-    fn log_health(&mut self, endpoint: &str, state: &'static str, result: &ProbeResult) {
-        if self.states.get(endpoint) == Some(&state) {
+    fn log_health(&self, endpoint: &str, [from, to]: [&str; 2], result: &ProbeResult) {
+        if from == to {
             return;
         }
-        let before = self.states.insert(endpoint.to_owned(), state).unwrap_or("UNKNOWN");
         let group = &*self.group;
         match result {
-            ProbeResult::Failure(error) => warn!(group, endpoint, from = before, to = state, %error, "health"),
-            ProbeResult::Success => info!(group, endpoint, from = before, to = state, "health"),
+            ProbeResult::Failure(error) => warn!(group, endpoint, from, to, %error, "health"),
+            ProbeResult::Success => info!(group, endpoint, from, to, "health"),
         }
     }
 
-    fn log(&mut self, entry: &Entry) {
+    fn log(&self, entry: &Entry) {
         let group = &*self.group;
         match entry {
-            Entry::Input { verb: Verb::Input(Input::Probe { endpoint, result }), answer: Outcome::Probed(state) } => {
-                self.log_health(endpoint, state, result);
-            }
+            Entry::Input {
+                verb: Verb::Input(Input::Probe { endpoint, result }),
+                answer: Outcome::Probed { from, to },
+            } => self.log_health(endpoint, [from, to], result),
             Entry::Input { verb, answer } => {
-                if matches!(verb, Verb::Restart(_)) {
-                    self.states.clear();
-                }
                 let engine = self.core.engine();
                 let endpoint = engine.active().and_then(|id| engine.endpoint(id)).map_or("", |active| &active.name);
                 let epoch = engine.epoch().map_or(0, Epoch::get);
                 let (outcome, reason) = match answer {
                     Outcome::Decided(outcome, reason) => (*outcome, *reason),
                     Outcome::Refused(code) => ("REFUSED", *code),
-                    Outcome::Probed(state) => (*state, ""),
+                    Outcome::Probed { to, .. } => (*to, ""),
                     Outcome::Taken => ("TAKEN", ""),
                 };
                 info!(group, input = verb.name(), endpoint, epoch, outcome, reason, "input");

@@ -8,13 +8,16 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::AbortHandle;
 
-use super::super::probes::{Fault, NoEvidence, Prober, Verdict};
-use super::{Event, Late, SlotResult, Stall, StallCause, Stats, Watch, nanos};
-use crate::engine::{EndpointId, Timestamp};
+use super::super::probes::{Prober, Verdict};
+use super::{Event, Late, Stall, StallCause, Stats, Watch, nanos};
+use crate::engine::EndpointId;
 
 pub(super) mod confirm;
+mod pace;
+mod slots;
 
 use confirm::Confirm;
+use slots::frozen;
 
 const MILLI: u64 = 1_000_000;
 /// No duration of the pace is shorter.
@@ -34,10 +37,6 @@ const LONGEST_TOGETHER: u64 = 8 * MILLI;
 const MOST_BACKLOG: usize = 1_024;
 /// How often to try a receiver again.
 const RETRY: u64 = 5 * MILLI;
-/// The first wait where patience is asked for without saying how much; it doubles each time.
-const FIRST_PATIENCE: u64 = 1_000 * MILLI;
-/// The longest of those waits: five minutes.
-const LONGEST_PATIENCE: u64 = 300_000 * MILLI;
 /// Our own delays that are remembered.
 const MOST_LAGS: usize = 256;
 
@@ -78,6 +77,12 @@ pub(super) struct Actions {
     pub(super) expire: Vec<Expire>,
 }
 
+impl Actions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.start.is_empty() && self.expire.is_empty()
+    }
+}
+
 pub(super) struct Core {
     entries: Vec<Option<Entry>>,
     /// Each entry's next moment.
@@ -90,8 +95,10 @@ pub(super) struct Core {
     full: Vec<usize>,
     /// Keys that are told to be patient, and until when.
     patience: HashMap<String, u64>,
-    /// When the timekeeper wakes; it is late by as much as it wakes later.
+    /// When the worker wakes; it is late by as much as it wakes later.
     planned: u64,
+    /// When the timekeeper looks whether it did.
+    pub(super) watched_until: u64,
     suspended: u64,
     /// The longest of our own delays, newest last: each is longer than all that follow.
     lags: VecDeque<(u64, u64)>,
@@ -161,6 +168,14 @@ struct Running {
     task: Option<AbortHandle>,
 }
 
+impl Running {
+    fn give_up_task(self) {
+        if let Some(task) = self.task {
+            task.abort();
+        }
+    }
+}
+
 struct Outlet {
     group: u64,
     sender: mpsc::Sender<Event>,
@@ -200,6 +215,7 @@ impl Core {
             full: Vec::new(),
             patience: HashMap::new(),
             planned: u64::MAX,
+            watched_until: u64::MAX,
             suspended,
             lags: VecDeque::new(),
             worker: 0,
@@ -396,6 +412,11 @@ impl Core {
         self.planned
     }
 
+    /// When the next tick is to be.
+    pub(super) fn planned(&self) -> u64 {
+        self.planned
+    }
+
     fn together(&self) -> u64 {
         (self.shortest / TOGETHER).min(LONGEST_TOGETHER)
     }
@@ -542,346 +563,6 @@ struct Context<'a> {
     next_token: &'a mut u64,
     random: &'a mut u64,
     stats: &'a mut Stats,
-}
-
-impl Entry {
-    /// The newest slot, if it has no result yet.
-    fn newest_running(&self) -> Option<&Running> {
-        match self.window.back() {
-            Some(Item::Running(newest)) if newest.slot + 1 == self.next_slot => Some(newest),
-            _ => None,
-        }
-    }
-
-    /// Probes that run and are not about to end. What is being given up ends before another starts. What is within half
-    /// an interval of its deadline would have ended already, had we not started it late: that must cost no other its slot.
-    fn waited_for(&self, now: u64) -> u64 {
-        let ending = now.saturating_add(self.fast / 2);
-        let waited_for = |item: &&Item| matches!(item, Item::Running(running) if running.give_up.is_none() && !running.extra && running.deadline > ending);
-        self.window.iter().filter(waited_for).count() as u64
-    }
-
-    fn is_running(&self) -> bool {
-        self.window.iter().any(|item| matches!(item, Item::Running(_)))
-    }
-
-    /// The pace in force at `now`: the distance from the newest slot to the next.
-    fn step(&self, now: u64) -> u64 {
-        let fast = if self.overlaps {
-            self.failing || self.newest_running().is_some_and(|newest| now >= newest.started.saturating_add(self.fast))
-        } else {
-            // While it is running, a sooner slot would show nothing but that.
-            self.failing && !self.is_running()
-        };
-        if fast { self.fast } else { self.interval }
-    }
-
-    /// A result may have changed the pace. Brought forward, the next slot is due now at the earliest: it is not late.
-    fn set_due(&mut self, now: u64) {
-        let due = self.last_due.saturating_add(self.step(now));
-        self.next_due = if due < self.next_due { due.max(now.min(self.next_due)) } else { due };
-    }
-
-    /// When there is something to do next.
-    fn next_moment(&self) -> u64 {
-        let mut next = self.next_due.min(self.confirm_due().unwrap_or(u64::MAX));
-        for item in &self.window {
-            if let Item::Running(running) = item {
-                next = next.min(running.give_up.unwrap_or(running.deadline));
-            }
-        }
-        match self.newest_running() {
-            Some(newest) if self.overlaps => next.min(newest.started.saturating_add(self.fast)),
-            _ => next,
-        }
-    }
-
-    fn place_of(&self, token: u64) -> Option<usize> {
-        self.window.iter().rposition(|item| matches!(item, Item::Running(running) if running.token == token))
-    }
-
-    fn due(&mut self, now: u64, polled: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
-        self.expire_due(now, polled, ctx, actions);
-        if self.overlaps && self.newest_running().is_some() {
-            // It may have been without an answer for long enough.
-            self.next_due = self.next_due.min(self.last_due.saturating_add(self.step(now)));
-        }
-        while self.next_due <= now {
-            let step = self.step(now);
-            if now - self.next_due > LATE_INTERVALS * step {
-                let from = self.next_due;
-                self.stall(StallCause::Late, from, now, ctx);
-                break;
-            }
-            let due = self.next_due;
-            if ctx.outlet.backlog.len() >= MOST_BACKLOG {
-                self.miss(due);
-            } else {
-                self.told_missed(now, ctx);
-                self.start(due, now, ctx, actions);
-            }
-            self.next_slot += 1;
-            self.last_due = due;
-            self.next_due = due.saturating_add(self.step(now));
-        }
-        self.start_extra(now, ctx, actions);
-        self.tell(ctx);
-    }
-
-    /// Deadlines that are over. The worker is asked to look first; one that does not is not waited for.
-    fn expire_due(&mut self, now: u64, polled: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
-        let mut place = 0;
-        while let Some(item) = self.window.get_mut(place) {
-            if let Item::Running(running) = item {
-                let lost = running.worker != ctx.worker;
-                let ticket = Ticket { index: ctx.index, run: self.run, slot: running.slot, token: running.token };
-                match running.give_up {
-                    None if running.deadline <= now && !lost => {
-                        running.give_up = Some(now.saturating_add((self.timeout / 4).clamp(5 * MILLI, 250 * MILLI)));
-                        actions.expire.push(Expire(ticket));
-                    }
-                    Some(give_up) if give_up <= now => {
-                        let verdict = if lost || running.token == polled {
-                            self.stuck = running.token;
-                            blocking()
-                        } else {
-                            frozen("the thread that carries the probes did not get to it")
-                        };
-                        self.resolve(place, verdict, now, ctx);
-                        // Resolving tells what is ready, and so may have taken items away in front.
-                        place = 0;
-                        continue;
-                    }
-                    None if running.deadline <= now => {
-                        self.resolve(place, blocking(), now, ctx);
-                        place = 0;
-                        continue;
-                    }
-                    _ => {}
-                }
-            }
-            place += 1;
-        }
-    }
-
-    fn start(&mut self, due: u64, now: u64, ctx: &mut Context<'_>, actions: &mut Actions) {
-        let slot = self.next_slot;
-        let verdict = if let Some(until) = self.patience(due, ctx) {
-            let retry_after = Some(Duration::from_nanos(until - due));
-            let text = "not asked: the far side, or one that shares its fate, wants patience".to_owned();
-            Verdict::NoEvidence { cause: NoEvidence::Throttled, text, retry_after }
-        } else if self.blocks.is_some() {
-            still_blocking()
-        } else if !self.overlaps && self.is_running() {
-            Verdict::fault(Fault::Overlap, "the slot before it is still running")
-        } else if self.waited_for(now) >= self.timeout.div_ceil(self.fast) {
-            // On time, there would be room: late slots were started together.
-            frozen("this process is late: the slots before it are still running")
-        } else {
-            return self.run(due, now, false, ctx, actions);
-        };
-        self.pace(slot, true, &verdict);
-        let result = self.result(slot, due, now, verdict);
-        self.window.push_back(Item::Ready(result));
-    }
-
-    /// Starts the next slot's probe. Whoever calls counts the slot.
-    fn run(&mut self, due: u64, now: u64, extra: bool, ctx: &mut Context<'_>, actions: &mut Actions) {
-        let (slot, token, worker) = (self.next_slot, *ctx.next_token, ctx.worker);
-        *ctx.next_token += 1;
-        ctx.stats.started += 1;
-        ctx.stats.running += 1;
-        // Being late is our own fault; the path gets its full time.
-        let deadline = now.saturating_add(self.timeout);
-        let ticket = Ticket { index: ctx.index, run: self.run, slot, token };
-        actions.start.push(Start { ticket, prober: Arc::clone(&self.prober), deadline });
-        let running = Running { slot, token, worker, due, started: now, deadline, extra, give_up: None, task: None };
-        self.window.push_back(Item::Running(running));
-    }
-
-    /// Until when nothing is asked, if anything is not to be asked at `due`.
-    fn patience(&self, due: u64, ctx: &Context<'_>) -> Option<u64> {
-        let keys = self.shared_fate.iter().filter_map(|key| ctx.patience.get(key).copied());
-        let until = keys.fold(self.patient_until, u64::max);
-        (until > due).then_some(until)
-    }
-
-    fn result(&self, slot: u64, due: u64, at: u64, verdict: Verdict) -> Event {
-        let (due, at) = (Timestamp::from_nanos(due), Timestamp::from_nanos(at));
-        Event::Slot(SlotResult { endpoint: self.endpoint, run: self.run, slot, due, at, verdict })
-    }
-
-    fn stalled(&mut self, stall: Stall, ctx: &mut Context<'_>) {
-        self.window.push_back(Item::Ready(Event::Stall(stall)));
-        ctx.stats.stalls += 1;
-    }
-
-    fn expire(&mut self, place: usize, now: u64, ctx: &mut Context<'_>) {
-        let Some(Item::Running(running)) = self.window.get(place) else { return };
-        let first = ctx.lags.partition_point(|(at, _)| *at <= running.started);
-        let lag = ctx.lags.get(first).map_or(0, |(_, lag)| *lag);
-        let verdict = if lag > self.timeout / 2 {
-            frozen(&format!("this process was late by {:?}", Duration::from_nanos(lag)))
-        } else {
-            Verdict::timeout(Duration::from_nanos(self.timeout))
-        };
-        self.resolve(place, verdict, now, ctx);
-    }
-
-    /// A running slot comes to its result.
-    fn resolve(&mut self, place: usize, verdict: Verdict, now: u64, ctx: &mut Context<'_>) {
-        let Some(item) = self.window.get_mut(place) else { return };
-        let Item::Running(running) = item else { return };
-        let (slot, due, extra) = (running.slot, running.due, running.extra);
-        if let Some(task) = running.task.take() {
-            task.abort();
-        }
-        ctx.stats.running -= 1;
-        let newest = slot + 1 == self.next_slot;
-        self.be_patient(&verdict, now, ctx);
-        self.pace(slot, newest, &verdict);
-        self.confirm.resolved(slot, extra, &verdict);
-        let event = self.result(slot, due, now, verdict);
-        if let Some(item) = self.window.get_mut(place) {
-            *item = Item::Ready(event);
-        }
-        self.set_due(now);
-        self.tell(ctx);
-    }
-
-    fn pace(&mut self, slot: u64, newest: bool, verdict: &Verdict) {
-        match verdict {
-            Verdict::Success(_) => {
-                self.asked = 0;
-                self.paced_by = self.paced_by.max(slot);
-                if newest {
-                    self.failing = false;
-                }
-            }
-            Verdict::PathFault { .. } if slot >= self.paced_by => {
-                self.paced_by = slot;
-                self.failing = true;
-            }
-            Verdict::PathFault { .. } | Verdict::NoEvidence { .. } => {}
-        }
-    }
-
-    fn be_patient(&mut self, verdict: &Verdict, now: u64, ctx: &mut Context<'_>) {
-        let Verdict::NoEvidence { cause: NoEvidence::Throttled | NoEvidence::Banned, retry_after, .. } = verdict else {
-            return;
-        };
-        let wait = match retry_after.map(nanos).filter(|wait| *wait > 0) {
-            Some(wait) => wait.min(LONGEST),
-            None => {
-                let wait = FIRST_PATIENCE.saturating_mul(1_u64.checked_shl(self.asked).unwrap_or(u64::MAX));
-                self.asked = self.asked.saturating_add(1);
-                wait.min(LONGEST_PATIENCE)
-            }
-        };
-        *ctx.random = mix(*ctx.random);
-        let until = now.saturating_add(wait).saturating_add(scaled(self.interval, share(*ctx.random)));
-        self.patient_until = self.patient_until.max(until);
-        ctx.patience.retain(|_, until| *until > now);
-        for key in &self.shared_fate {
-            let known = ctx.patience.entry(key.clone()).or_default();
-            *known = until.max(*known);
-        }
-    }
-
-    /// Tells, in slot order, what is ready.
-    fn tell(&mut self, ctx: &mut Context<'_>) {
-        while let Some(Item::Ready(_)) = self.window.front() {
-            if let Some(Item::Ready(event)) = self.window.pop_front() {
-                ctx.stats.results += u64::from(matches!(event, Event::Slot(_)));
-                ctx.outlet.backlog.push_back(event);
-            }
-        }
-    }
-
-    /// We were not there: what is in flight proves nothing, and what came due meanwhile is missed.
-    fn stall(&mut self, cause: StallCause, from: u64, now: u64, ctx: &mut Context<'_>) {
-        self.freeze(now, ctx, |_| true);
-        self.told_missed(now, ctx);
-        let first = self.next_slot;
-        if self.next_due <= now {
-            let step = self.step(now);
-            let missed = (now - self.next_due) / step + 1;
-            self.last_due = self.next_due.saturating_add(step.saturating_mul(missed - 1));
-            self.next_due = self.next_due.saturating_add(step.saturating_mul(missed));
-            self.next_slot += missed;
-        }
-        let (from, until) = (Timestamp::from_nanos(from), Timestamp::from_nanos(now));
-        let (endpoint, run, slots) = (self.endpoint, self.run, first..self.next_slot);
-        self.stalled(Stall { endpoint, run, cause, from, until, slots }, ctx);
-        self.tell(ctx);
-    }
-
-    /// What is in flight proves nothing.
-    fn freeze(&mut self, now: u64, ctx: &mut Context<'_>, which: impl Fn(&Running) -> bool) -> bool {
-        let mut any = false;
-        while let Some(place) =
-            self.window.iter().position(|item| matches!(item, Item::Running(running) if which(running)))
-        {
-            self.resolve(place, frozen("in flight while this process was not running"), now, ctx);
-            any = true;
-        }
-        any
-    }
-
-    fn miss(&mut self, due: u64) {
-        let at = Timestamp::from_nanos(due);
-        let (endpoint, run, slot) = (self.endpoint, self.run, self.next_slot);
-        let cause = StallCause::Backlog;
-        let missed = self.missed.get_or_insert(Stall { endpoint, run, cause, from: at, until: at, slots: slot..slot });
-        missed.slots.end = slot + 1;
-    }
-
-    /// The receiver takes events again: tells what was missed.
-    fn told_missed(&mut self, now: u64, ctx: &mut Context<'_>) {
-        if let Some(missed) = self.missed.take() {
-            self.stalled(Stall { until: Timestamp::from_nanos(now), ..missed }, ctx);
-        }
-    }
-
-    /// The worker `blocked` is left to the probe with the token `polled`.
-    fn abandoned(&mut self, blocked: u64, polled: u64, now: u64, ctx: &mut Context<'_>) {
-        if self.stuck == polled || self.place_of(polled).is_some() {
-            // It is waited for until its deadline, and nothing else of this endpoint is asked before it returns.
-            self.blocks = Some(blocked);
-            let others = |item: &Item| matches!(item, Item::Running(running) if running.token != polled);
-            while let Some(place) = self.window.iter().position(others) {
-                self.resolve(place, still_blocking(), now, ctx);
-            }
-            return;
-        }
-        if self.freeze(now, ctx, |running| running.worker == blocked) {
-            let (endpoint, run, slot) = (self.endpoint, self.run, self.next_slot);
-            let at = Timestamp::from_nanos(now);
-            let cause = StallCause::Blocked;
-            self.stalled(Stall { endpoint, run, cause, from: at, until: at, slots: slot..slot }, ctx);
-            self.tell(ctx);
-        }
-    }
-}
-
-impl Running {
-    fn give_up_task(self) {
-        if let Some(task) = self.task {
-            task.abort();
-        }
-    }
-}
-
-fn frozen(text: &str) -> Verdict {
-    Verdict::no_evidence(NoEvidence::Frozen, text)
-}
-
-fn blocking() -> Verdict {
-    Verdict::fault(Fault::Timeout, "no answer in time; the probe blocks its thread")
-}
-
-fn still_blocking() -> Verdict {
-    Verdict::fault(Fault::Overlap, "an earlier probe still blocks its thread")
 }
 
 /// SplitMix64: a step and a hash in one.
