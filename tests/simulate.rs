@@ -120,13 +120,13 @@ fn a_plot_of_nothing_at_all_is_a_plot() {
 #[test]
 fn what_cannot_be_simulated_is_refused_in_one_line() {
     let cases = [
-        ("--seeds 0", "seeds is 0; expected 1 to 100000"),
-        ("--days 0", "days is 0; expected 1 to 36500"),
-        ("--interval 0s", "interval is 0ns; expected above zero, and at most a day"),
-        ("--interval 1ns", "interval is 1ns; expected at most 1000000000 probes in the days or the outage of a seed"),
-        ("--outage 0s", "outage is 0ns; expected above zero, and at most 36500 days"),
-        ("--blip-mean 0s", "blip_mean is 0ns; expected above zero, and at most a day"),
-        ("--blips 1000000/s", "blips is 1000000/s; expected at most 1000000000 in the days of a seed"),
+        ("--seeds 0", "--seeds is 0; expected 1 to 100000"),
+        ("--days 0", "--days is 0; expected 1 to 36500"),
+        ("--interval 0s", "--interval is 0ns; expected above zero, and at most a day"),
+        ("--interval 1ns", "--interval is 1ns; expected at most 1000000000 probes in the days or the outage of a seed"),
+        ("--outage 0s", "--outage is 0ns; expected above zero, and at most 36500 days"),
+        ("--blip-mean 0s", "--blip-mean is 0ns; expected above zero, and at most a day"),
+        ("--blips 1000000/s", "--blips is 1000000/s; expected at most 1000000000 in the days of a seed"),
     ];
     for (flags, said) in cases {
         let refused = refusal(&flags.split_whitespace().collect::<Vec<_>>());

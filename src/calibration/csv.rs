@@ -1,11 +1,12 @@
 //! Rows of CSV: a header that names the columns, then a result a line.
 
-use csv::{ByteRecord, Reader, ReaderBuilder};
+use std::io::{self, Read};
 
 use super::error::{Fault, HistoryError};
 use super::field::{Column, shown};
 use super::history::HistoryOptions;
-use super::input::{CHUNK, Content, Rationed, TOO_LONG, in_words};
+use super::input::{Content, TOO_LONG, in_words};
+use super::records::{Record, Records};
 use super::rows::Fields;
 use super::sample::{Names, Sample};
 
@@ -22,8 +23,7 @@ struct Places {
 
 /// The rows of a file of CSV.
 pub(super) struct CsvRows {
-    reader: Reader<Rationed>,
-    record: ByteRecord,
+    records: Records<Box<dyn Read + Send>>,
     places: Places,
     fields: Fields,
     file: String,
@@ -46,18 +46,14 @@ impl CsvRows {
         wrapped: Option<&'static str>,
         options: &HistoryOptions,
     ) -> Result<Self, HistoryError> {
-        let mut reader = ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(CHUNK)
-            .from_reader(Rationed::new(content));
-        let mut header = ByteRecord::new();
-        if let Err(error) = reader.read_byte_record(&mut header) {
-            return Err(failed(&error, &reader, &file, wrapped, 1));
-        }
-        let line = header.position().map_or(1, csv::Position::line);
-        let (places, fields) = columns(&header, options).map_err(|fault| fault.on(&file, line))?;
-        Ok(Self { reader, record: header, places, fields, file, wrapped, rows: 0, ended: false })
+        let mut records = Records::new(content);
+        let header = match records.read() {
+            Ok(header) => header.map(|header| columns(header, options)),
+            Err(error) => return Err(failed(&error, wrapped).on(&file, 1)),
+        };
+        let nothing = || Err(Fault::new(format!("found no header; expected {}", Column::NAMES)));
+        let (places, fields) = header.unwrap_or_else(nothing).map_err(|fault| fault.on(&file, records.line()))?;
+        Ok(Self { records, places, fields, file, wrapped, rows: 0, ended: false })
     }
 
     #[inline]
@@ -65,45 +61,46 @@ impl CsvRows {
         if self.ended {
             return None;
         }
-        self.reader.get_mut().refill();
-        let line = self.reader.position().line();
-        match self.reader.read_byte_record(&mut self.record) {
-            Ok(true) => {
-                self.rows += 1;
-                let sample = sample(&self.record, self.places, &mut self.fields, names);
-                Some(sample.map_err(|fault| self.fault(fault)))
-            }
-            Ok(false) => {
-                self.ended = true;
-                let nothing = Fault::new("the header is all there is; expected a row for each result of a probe");
-                (self.rows == 0).then(|| Err(nothing.on(&self.file, 1)))
-            }
-            Err(error) => {
-                self.ended = true;
-                Some(Err(failed(&error, &self.reader, &self.file, self.wrapped, line)))
-            }
-        }
+        let fault = match self.records.read() {
+            Ok(Some(record)) => match sample(record, self.places, &mut self.fields, names) {
+                Ok(sample) => {
+                    self.rows += 1;
+                    return Some(Ok(sample));
+                }
+                Err(fault) => fault,
+            },
+            Ok(None) => return self.end(),
+            Err(error) => failed(&error, self.wrapped),
+        };
+        self.ended = true;
+        Some(Err(fault.on(&self.file, self.records.line())))
     }
 
     #[cold]
-    fn fault(&mut self, fault: Fault) -> HistoryError {
+    fn end(&mut self) -> Option<Result<Sample, HistoryError>> {
         self.ended = true;
-        fault.on(&self.file, self.record.position().map_or(0, csv::Position::line))
+        let nothing = Fault::new("the header is all there is; expected a row for each result of a probe");
+        (self.rows == 0).then(|| Err(nothing.on(&self.file, 1)))
     }
 }
 
 #[inline]
-fn sample(record: &ByteRecord, places: Places, fields: &mut Fields, names: &mut Names) -> Result<Sample, Fault> {
+fn sample(record: Record<'_>, places: Places, fields: &mut Fields, names: &mut Names) -> Result<Sample, Fault> {
     if record.len() != places.all {
-        return Err(Fault::new(format!("found {} fields; expected {}, as in the header", record.len(), places.all)));
+        return Err(odd(record.len(), places.all));
     }
-    let field = |place| record.get(place).unwrap_or_default();
-    let latency = places.latency.map(field);
+    let latency = places.latency.map(|place| record.field(place));
+    let field = |place| record.field(place);
     fields.sample(names, field(places.timestamp), field(places.endpoint), field(places.ok), latency)
 }
 
+#[cold]
+fn odd(found: usize, expected: usize) -> Fault {
+    Fault::new(format!("found {found} fields; expected {expected}, as in the header"))
+}
+
 /// Where the columns of a header stand, and how they are to be read.
-fn columns(header: &ByteRecord, options: &HistoryOptions) -> Result<(Places, Fields), Fault> {
+fn columns(header: Record<'_>, options: &HistoryOptions) -> Result<(Places, Fields), Fault> {
     let mut found: [Option<(usize, String)>; 4] = Default::default();
     for (place, name) in header.iter().enumerate() {
         // A byte order mark is no part of the first name.
@@ -140,12 +137,12 @@ fn columns(header: &ByteRecord, options: &HistoryOptions) -> Result<(Places, Fie
 }
 
 #[cold]
-fn failed(error: &csv::Error, reader: &Reader<Rationed>, file: &str, wrapped: Option<&str>, line: u64) -> HistoryError {
-    let what = match error.kind() {
+fn failed(error: &io::Error, wrapped: Option<&str>) -> Fault {
+    match error.kind() {
         // An open quote takes in all that follows.
-        csv::ErrorKind::Io(_) if reader.get_ref().is_spent() => format!("{TOO_LONG}; is a quote left open?"),
-        csv::ErrorKind::Io(error) => in_words(error, wrapped),
-        _ => error.to_string(),
-    };
-    Fault::new(what).on(file, line)
+        io::ErrorKind::InvalidData if error.to_string() == TOO_LONG => {
+            Fault::new(format!("{TOO_LONG}; is a quote left open?"))
+        }
+        _ => Fault::new(in_words(error, wrapped)),
+    }
 }

@@ -13,6 +13,9 @@ const EARLIEST: u64 = 946_684_800 * SECOND;
 /// The longest latency: what is longer is in another unit.
 const LONGEST: u64 = DAY;
 
+/// Up to a second in nanoseconds.
+const POWERS_OF_TEN: [u64; 10] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, SECOND];
+
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -38,6 +41,16 @@ impl Unit {
             Self::Millis => "ms",
             Self::Micros => "us",
             Self::Nanos => "ns",
+        }
+    }
+
+    /// Decimal places down to a nanosecond.
+    const fn places(self) -> usize {
+        match self {
+            Self::Seconds => 9,
+            Self::Millis => 6,
+            Self::Micros => 3,
+            Self::Nanos => 0,
         }
     }
 
@@ -117,10 +130,12 @@ impl Moments {
     }
 
     /// Nanoseconds since 1970.
+    #[inline]
     pub(super) fn read(&mut self, text: &[u8]) -> Result<u64, String> {
         // `2026-..`: no number has a hyphen behind four digits.
         let form = if text.get(4) == Some(&b'-') { Form::Text } else { Form::Number };
         match self.form {
+            None if form == Form::Text && self.unit.is_some() => return Err(self.no_unit(text)),
             None => self.form = Some(form),
             Some(other) if other == form => {}
             Some(Form::Text) => return Err(mixed(text, "RFC 3339, as in the rows before")),
@@ -138,21 +153,36 @@ impl Moments {
         Ok(at)
     }
 
+    #[inline]
     fn number(&self, text: &[u8]) -> Result<u64, String> {
-        let Some(unit) = self.unit else {
-            let example = if plain(text, Unit::Nanos).is_some() {
-                "found a number without a unit; expected RFC 3339, a column timestamp_s, timestamp_ms, timestamp_us or \
-                 timestamp_ns, or --timestamp-unit"
-            } else {
-                "expected RFC 3339, such as 2026-11-29T22:13:05.25Z, or a number of a stated unit"
-            };
-            return Err(format!("{} {example}", shown(text)));
-        };
-        plain(text, unit).ok_or_else(|| {
-            format!("found {}; expected a number of {} since 1970, zero or more", shown(text), unit.name())
-        })
+        self.unit.and_then(|unit| plain(text, unit)).ok_or_else(|| self.no_number(text))
     }
 
+    #[cold]
+    fn no_number(&self, text: &[u8]) -> String {
+        let found = shown(text);
+        match self.unit {
+            Some(unit) => format!("found {found}; expected a number of {} since 1970, zero or more", unit.name()),
+            None if plain(text, Unit::Nanos).is_some() => format!(
+                "{found} found a number without a unit; expected RFC 3339, a column timestamp_s, timestamp_ms, \
+                 timestamp_us or timestamp_ns, or --timestamp-unit"
+            ),
+            None => {
+                format!("{found} expected RFC 3339, such as 2026-11-29T22:13:05.25Z, or a number of a stated unit")
+            }
+        }
+    }
+
+    #[cold]
+    fn no_unit(&self, text: &[u8]) -> String {
+        let unit = self.unit.map_or("a unit", Unit::name);
+        format!(
+            "found {}, which is RFC 3339 and has no unit; expected a number of {unit} since 1970, as is stated",
+            shown(text)
+        )
+    }
+
+    #[cold]
     fn out_of_range(&self, text: &[u8], at: u64, form: Form) -> String {
         let others = Unit::ALL.into_iter().filter(|unit| form == Form::Number && Some(*unit) != self.unit);
         let mut meant = others.filter_map(|unit| Some((unit, plain(text, unit)?)));
@@ -216,6 +246,7 @@ pub(super) fn written(at: u64) -> String {
 }
 
 /// Whether a probe succeeded.
+#[inline]
 pub(super) fn ok(text: &[u8]) -> Result<bool, String> {
     match text {
         b"true" | b"1" | b"True" | b"TRUE" => Ok(true),
@@ -225,47 +256,87 @@ pub(super) fn ok(text: &[u8]) -> Result<bool, String> {
 }
 
 /// How long a probe took; nothing at all is no latency.
+#[inline]
 pub(super) fn latency(text: &[u8], unit: Unit) -> Result<Option<Duration>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let nanos = plain(text, unit).or_else(|| scientific(text, unit));
-    match nanos {
+    match plain(text, unit).or_else(|| scientific(text, unit)) {
         Some(nanos) if nanos <= LONGEST => Ok(Some(Duration::from_nanos(nanos))),
-        Some(_) => Err(format!("found {}; expected at most a day, in {}", shown(text), unit.name())),
-        None => {
-            let name = unit.name();
-            Err(format!("found {}; expected a number of {name}, zero or more, or nothing", shown(text)))
-        }
+        nanos => Err(no_latency(text, unit, nanos)),
+    }
+}
+
+#[cold]
+fn no_latency(text: &[u8], unit: Unit, nanos: Option<u64>) -> String {
+    let (found, name) = (shown(text), unit.name());
+    match nanos {
+        Some(_) => format!("found {found}; expected at most a day, in {name}"),
+        None => format!("found {found}; expected a number of {name}, zero or more, or nothing"),
     }
 }
 
 /// Digits with a point at most, in nanoseconds, exact and rounded down; the largest number if they do not fit. `None` for
 /// anything else.
+#[inline]
 fn plain(text: &[u8], unit: Unit) -> Option<u64> {
-    let (mut whole, mut position) = (0_u64, 0);
-    while let Some(digit) = text.get(position).filter(|byte| byte.is_ascii_digit()) {
-        whole = whole.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
-        position += 1;
-    }
-    if position == 0 {
+    let (whole, rest) = digits(text);
+    if rest.len() == text.len() {
         return None;
     }
     let nanos = whole.saturating_mul(unit.nanos());
-    let rest = text.get(position..)?;
-    let Some((point, digits)) = rest.split_first() else { return Some(nanos) };
-    if *point != b'.' || digits.is_empty() {
+    let [b'.', fraction @ ..] = rest else { return rest.is_empty().then_some(nanos) };
+    let (kept, cut) = fraction.split_at_checked(unit.places()).unwrap_or((fraction, &[]));
+    let (part, rest) = digits(kept);
+    if fraction.is_empty() || !rest.is_empty() || !cut.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let (mut fraction, mut scale) = (0, unit.nanos());
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        scale /= 10;
-        fraction += u64::from(digit - b'0') * scale;
+    let scale = POWERS_OF_TEN.get(unit.places() - kept.len())?;
+    Some(nanos.saturating_add(part * scale))
+}
+
+/// The number that a text begins with, the largest if it does not fit, and what stands behind it.
+#[inline]
+fn digits(text: &[u8]) -> (u64, &[u8]) {
+    /// So many digits always fit, and nothing has to be asked at each of them.
+    const FIT: usize = u64::MAX.ilog10() as usize;
+    let (mut number, mut rest) = (0_u64, text);
+    if text.len() > FIT {
+        return many_digits(text);
     }
-    Some(nanos.saturating_add(fraction))
+    while let Some((eight, behind)) = rest.split_first_chunk() {
+        let Some(value) = eight_digits(*eight) else { break };
+        (number, rest) = (number * 100_000_000 + value, behind);
+    }
+    let mut count = 0;
+    for byte in rest {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        (number, count) = (number * 10 + u64::from(digit), count + 1);
+    }
+    (number, rest.get(count..).unwrap_or_default())
+}
+
+/// The number of eight digits, if all are digits: added up as pairs, these as fours, and these.
+#[inline]
+const fn eight_digits(text: [u8; 8]) -> Option<u64> {
+    const EACH: u64 = u64::MAX / 255;
+    let digits = u64::from_le_bytes(text) ^ (EACH * b'0' as u64);
+    // With 118 more, whatever is above 9 has its top bit set.
+    if (digits | digits.wrapping_add(EACH * 118)) & (EACH * 0x80) != 0 {
+        return None;
+    }
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
+}
+
+#[cold]
+fn many_digits(text: &[u8]) -> (u64, &[u8]) {
+    let (number, rest) = text.split_at(text.iter().take_while(|byte| byte.is_ascii_digit()).count());
+    (number.iter().fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))), rest)
 }
 
 /// The same with an exponent, as programs write small numbers.
@@ -347,9 +418,35 @@ mod tests {
         for (unit, text, nanos) in cases {
             assert_eq!(moments(Some(unit)).read(text.as_bytes()), Ok(1_764_454_385 * SECOND + nanos), "{text}");
         }
+        for (text, read) in [
+            ("0000000000000000001764454385", Some(1_764_454_385 * SECOND)),
+            ("1764454385.1234567899", Some(1_764_454_385_123_456_789)),
+            ("18446744073.709551615", Some(u64::MAX)),
+            ("18446744074", Some(u64::MAX)),
+            ("99999999999999999999999999", Some(u64::MAX)),
+            ("17644543850.123456789x", None),
+        ] {
+            assert_eq!(plain(text.as_bytes(), Unit::Seconds), read, "{text}");
+        }
         for text in ["", "NaN", "-1", "+1", "1e9", "1.", ".5", "inf", "1,5"] {
             let refusal = moments(Some(Unit::Seconds)).read(text.as_bytes()).unwrap_err();
             assert!(refusal.starts_with(&format!("found {text:?}; expected a number of s since 1970")), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_a_number_and_anything_else_among_them_is_none() {
+        for number in [0, 1, 9, 12_345_678, 87_654_321, 90_000_009, 99_999_999] {
+            assert_eq!(eight_digits(*format!("{number:08}").as_bytes().first_chunk().unwrap()), Some(number));
+        }
+        for place in 0..8 {
+            for odd in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+                for others in [b'0', b'9'] {
+                    let mut text = [others; 8];
+                    text[place] = odd;
+                    assert_eq!(eight_digits(text), None, "{text:?}");
+                }
+            }
         }
     }
 
@@ -374,9 +471,11 @@ mod tests {
         let mut both = moments(Some(Unit::Seconds));
         both.read(b"1764454385").unwrap();
         assert!(both.read(b"2025-11-29T22:13:05Z").unwrap_err().contains("one file, one unit"));
-        let mut both = moments(Some(Unit::Seconds));
+        let mut both = moments(None);
         both.read(b"2025-11-29T22:13:05Z").unwrap();
         assert!(both.read(b"1764454385").unwrap_err().contains("one file, one unit"));
+        let refusal = moments(Some(Unit::Millis)).read(b"2025-11-29T22:13:05Z").unwrap_err();
+        assert!(refusal.ends_with("is RFC 3339 and has no unit; expected a number of ms since 1970, as is stated"));
         assert!(moments(None).read(b"1764454385").unwrap_err().contains("a number without a unit"));
     }
 

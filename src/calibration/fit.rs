@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::length::{Grid, Length};
+use super::length::{Grid, Length, Probed};
 use super::special::chi_squared_above;
 
 /// Fewer blips than this are not fitted.
@@ -118,15 +118,21 @@ impl Fitted {
 
 /// The logarithm of the probability of the counts.
 fn log_likelihood(length: &Length, counts: &Counts, grid: &Grid) -> f64 {
-    let term = |(failures, count): (&u64, &u64)| {
-        let share = length.blip_reaches(*failures, grid) - length.blip_reaches(failures + 1, grid);
-        *count as f64 * share.max(1e-300).ln()
+    let probed = Probed::new(length, grid);
+    // Mostly there are blips of each number of failures, and one reaches as far as the next one begins.
+    let mut known = (0, 0.0);
+    let mut term = |(failures, count): (&u64, &u64)| {
+        let reached = if known.0 == *failures { known.1 } else { probed.blip_reaches(*failures) };
+        let beyond = probed.blip_reaches(failures + 1);
+        known = (failures + 1, beyond);
+        *count as f64 * (reached - beyond).max(1e-300).ln()
     };
-    counts.iter().map(term).sum()
+    counts.iter().map(&mut term).sum()
 }
 
 /// Pearson's statistic, and over how many classes.
 fn pearson(length: &Length, counts: &Counts, grid: &Grid, all: f64) -> (f64, usize) {
+    let probed = Probed::new(length, grid);
     let (mut statistic, mut classes) = (0.0, 0);
     let (mut from, mut reached, mut observed) = (1, 1.0, 0.0);
     let most = grid.most.min(1_000_000);
@@ -136,7 +142,7 @@ fn pearson(length: &Length, counts: &Counts, grid: &Grid, all: f64) -> (f64, usi
         let mut beyond;
         loop {
             observed += counts.get(&to).copied().unwrap_or(0) as f64;
-            beyond = length.blip_reaches(to + 1, grid);
+            beyond = probed.blip_reaches(to + 1);
             if (reached - beyond) * all >= EXPECTED || to >= most {
                 break;
             }

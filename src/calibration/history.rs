@@ -1,5 +1,6 @@
 //! The samples of one history, in order.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +36,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Bytes read so far, as they lie on disk, and how many there are.
+    /// Bytes read so far, as they lie on disk, and how many there are; 0 if nobody knows.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.read.load(Ordering::Relaxed), self.all)
@@ -59,6 +60,7 @@ pub struct History {
 
 impl History {
     /// Opens a history: the folder of a journal, or a file of CSV or JSON Lines, plain, in gzip or in zstd.
+    /// [`read`](Self::read) takes what is no file.
     ///
     /// # Errors
     /// It is not there, cannot be read, is none, or its header is not as it should be.
@@ -69,9 +71,27 @@ impl History {
             Rows::Journal(_) => JournalRows::size(path),
             Rows::Csv(_) | Rows::Json(_) => path.metadata().map_or(0, |file| file.len()),
         };
+        Ok(Self::of(rows, compression, Meter { read, all }))
+    }
+
+    /// A history of CSV or JSON Lines, plain, in gzip or in zstd, that is read from anywhere, such as standard input; `name`
+    /// is what errors call it. How much there is to read, its [`meter`](Self::meter) cannot tell: it says 0.
+    ///
+    /// # Errors
+    /// It cannot be read, is none, or its header is not as it should be.
+    pub fn read(
+        from: impl Read + Send + 'static,
+        name: impl Into<String>,
+        options: &HistoryOptions,
+    ) -> Result<Self, HistoryError> {
+        let read = Arc::new(AtomicU64::new(0));
+        let (rows, compression) = Rows::of(Box::new(from), name.into(), options, &read)?;
+        Ok(Self::of(rows, compression, Meter { read, all: 0 }))
+    }
+
+    fn of(rows: Rows, compression: Option<&'static str>, meter: Meter) -> Self {
         let reading = Reading { format: rows.format(), compression, ..Reading::default() };
-        let meter = Meter { read, all };
-        Ok(Self { rows, order: Order::default(), names: Names::default(), reading, meter, ended: false })
+        Self { rows, order: Order::default(), names: Names::default(), reading, meter, ended: false }
     }
 
     /// The samples that are left: this iterator itself.

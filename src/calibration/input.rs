@@ -1,42 +1,73 @@
 //! The bytes of a file, whatever they are wrapped in.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 /// What is read at once.
-pub(super) const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 16;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The content of a file, unwrapped.
-pub(super) type Content = BufReader<Box<dyn Read + Send>>;
+/// Bytes as they are handed in.
+pub(super) type Raw = Box<dyn Read + Send>;
+/// The same, unwrapped.
+pub(super) type Content = BufReader<Raw>;
 
-/// Counts what is read of the file on disk.
+/// Counts what is read.
 struct Counted {
-    file: File,
+    raw: Raw,
     read: Arc<AtomicU64>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(buffer)?;
+        let count = self.raw.read(buffer)?;
         self.read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }
 
-/// Opens a file and looks at its first bytes: its content, and what it was wrapped in.
-pub(super) fn open(path: &Path, read: Arc<AtomicU64>) -> io::Result<(Content, Option<&'static str>)> {
-    let mut raw = BufReader::with_capacity(CHUNK, Counted { file: File::open(path)?, read });
+/// The members of a gzip stream, one after the other, and nothing else after them.
+struct Members<R> {
+    /// None once reading failed.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(mut member) = self.member.take() {
+            let count = member.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                self.member = Some(member);
+                return Ok(count);
+            }
+            let mut rest = member.into_inner();
+            let start = rest.fill_buf()?;
+            if start.is_empty() {
+                break;
+            }
+            if start.iter().zip(GZIP).any(|(found, expected)| *found != expected) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, FOLLOWED));
+            }
+            self.member = Some(GzDecoder::new(rest));
+        }
+        Ok(0)
+    }
+}
+
+/// What is said of a gzip stream that is not the end of its file.
+const FOLLOWED: &str = "something follows that is no gzip; expected the end, or another gzip member";
+
+/// Looks at the first bytes: the content, and what it was wrapped in.
+pub(super) fn unwrapped(raw: Raw, read: Arc<AtomicU64>) -> io::Result<(Content, Option<&'static str>)> {
+    let mut raw = BufReader::with_capacity(CHUNK, Counted { raw, read });
     let start = raw.fill_buf()?;
-    let (inner, wrapped): (Box<dyn Read + Send>, _) = if start.starts_with(&GZIP) {
-        (Box::new(MultiGzDecoder::new(raw)), Some("gzip"))
+    let (inner, wrapped): (Raw, _) = if start.starts_with(&GZIP) {
+        (Box::new(Members { member: Some(GzDecoder::new(raw)) }), Some("gzip"))
     } else if start.starts_with(&ZSTD) {
         (Box::new(zstd::Decoder::with_buffer(raw)?), Some("zstd"))
     } else {
@@ -51,45 +82,14 @@ pub(super) const LONGEST_ROW: usize = 1 << 20;
 /// What is said of a longer one.
 pub(super) const TOO_LONG: &str = "found a row of more than 1 MiB; expected a result of a probe a line";
 
-/// Content of which no more is handed out for one row than a row may have.
-pub(super) struct Rationed {
-    content: Content,
-    left: usize,
-}
-
-impl Rationed {
-    pub(super) fn new(content: Content) -> Self {
-        Self { content, left: LONGEST_ROW }
-    }
-
-    /// A new row begins.
-    #[inline]
-    pub(super) fn refill(&mut self) {
-        self.left = LONGEST_ROW;
-    }
-
-    /// Whether the row had more than is handed out.
-    pub(super) fn is_spent(&self) -> bool {
-        self.left == 0
-    }
-}
-
-impl Read for Rationed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.is_spent() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
-        }
-        let count = self.content.read(buffer)?;
-        self.left = self.left.saturating_sub(count);
-        Ok(count)
-    }
-}
-
 /// What went wrong while reading, in words.
 pub(super) fn in_words(error: &io::Error, wrapped: Option<&str>) -> String {
     match (wrapped, error.kind()) {
         (Some(wrapped), io::ErrorKind::UnexpectedEof) => {
             format!("the {wrapped} stream breaks off; expected its end: the file is truncated")
+        }
+        (Some(wrapped), io::ErrorKind::InvalidData) if error.to_string() == FOLLOWED => {
+            format!("after the end of the {wrapped} stream {FOLLOWED}")
         }
         (Some(wrapped), _) => format!("the {wrapped} stream is damaged: {error}"),
         (None, _) => format!("cannot be read: {error}"),

@@ -67,24 +67,46 @@ impl Length {
         ((self.mean() - self.excess(grid.before)) / grid.before).clamp(0.0, 1.0)
     }
 
-    /// Of the runs of failures that probes see, the share with at least so many failures.
+    /// Of the runs of failures that probes see and that are no outage, the share with at least so many failures.
+    pub(super) fn blip_reaches(&self, failures: u64, grid: &Grid) -> f64 {
+        Probed::new(self, grid).blip_reaches(failures)
+    }
+}
+
+/// What probes see of lengths, for many numbers of failures: what all of these have in common is computed once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probed<'a> {
+    length: &'a Length,
+    grid: &'a Grid,
+    /// What one probe sees, by which all else is divided.
+    first: f64,
+    /// The share of runs that are outages.
+    outages: f64,
+}
+
+impl<'a> Probed<'a> {
+    pub(super) fn new(length: &'a Length, grid: &'a Grid) -> Self {
+        let first = length.mean() - length.excess(grid.before);
+        let unknown = Self { length, grid, first, outages: 0.0 };
+        Self { outages: unknown.reaches(grid.most.saturating_add(1)), ..unknown }
+    }
+
+    /// Of all runs of failures that probes see, the share with at least so many failures.
     ///
     /// A blip that begins `s` before its first failed probe, `s` anywhere in the interval, is seen by `n` probes if it is
     /// longer than `s + (n - 1) F`: the mean of P(L > s + (n - 1) F) over `s`, divided by the same for one probe.
-    pub(super) fn reaches(&self, failures: u64, grid: &Grid) -> f64 {
-        let from = grid.span(failures);
-        let first = self.mean() - self.excess(grid.before);
-        if first <= 0.0 {
+    fn reaches(&self, failures: u64) -> f64 {
+        if self.first <= 0.0 {
             return f64::from(u8::from(failures <= 1));
         }
-        ((self.excess(from) - self.excess(from + grid.before)) / first).clamp(0.0, 1.0)
+        let from = self.grid.span(failures);
+        ((self.length.excess(from) - self.length.excess(from + self.grid.before)) / self.first).clamp(0.0, 1.0)
     }
 
-    /// The same of blips alone: runs that are no outage.
-    pub(super) fn blip_reaches(&self, failures: u64, grid: &Grid) -> f64 {
-        let outages = self.reaches(grid.most.saturating_add(1), grid);
-        let blips = 1.0 - outages;
-        if blips <= 0.0 { 0.0 } else { ((self.reaches(failures, grid) - outages) / blips).clamp(0.0, 1.0) }
+    /// See [`Length::blip_reaches`].
+    pub(super) fn blip_reaches(&self, failures: u64) -> f64 {
+        let blips = 1.0 - self.outages;
+        if blips <= 0.0 { 0.0 } else { ((self.reaches(failures) - self.outages) / blips).clamp(0.0, 1.0) }
     }
 }
 
@@ -103,7 +125,7 @@ mod tests {
         let length = Length::Exponential { mean: 20.0 };
         for failures in [1, 2, 3, 10, 40] {
             let expected = blips.probability(Trigger::Consecutive(failures), &probing);
-            let found = length.seen(&grid) * length.reaches(failures.into(), &grid);
+            let found = length.seen(&grid) * Probed::new(&length, &grid).reaches(failures.into());
             assert!((found - expected).abs() < 1e-12, "{failures}: {found}, {expected}");
         }
     }
@@ -130,7 +152,7 @@ mod tests {
         assert!((length.seen(&grid) - over_phase(0.0)).abs() < 1e-9);
         for failures in [1, 2, 5, 20] {
             let expected = over_phase(grid.span(failures)) / over_phase(0.0);
-            assert!((length.reaches(failures, &grid) - expected).abs() < 1e-9, "{failures}");
+            assert!((Probed::new(&length, &grid).reaches(failures) - expected).abs() < 1e-9, "{failures}");
         }
     }
 }

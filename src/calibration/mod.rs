@@ -29,6 +29,7 @@ mod latency;
 mod length;
 mod order;
 mod recommend;
+mod records;
 mod report;
 mod rows;
 mod sample;

@@ -1,5 +1,6 @@
 //! The rows of a file, one after the other, as they stand there.
 
+use std::fs::File;
 use std::io::{self, BufRead as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::csv::CsvRows;
 use super::error::{Fault, HistoryError};
 use super::field::{self, Column, Moments, Unit};
 use super::history::HistoryOptions;
-use super::input;
+use super::input::{self, Raw};
 use super::journal::JournalRows;
 use super::json::JsonRows;
 use super::sample::{EndpointIndex, Names, Sample};
@@ -31,29 +32,28 @@ impl Rows {
         read: &Arc<AtomicU64>,
     ) -> Result<(Self, Option<&'static str>), HistoryError> {
         let file = path.display().to_string();
-        let refuse = |what: String| HistoryError { file: file.clone(), place: None, what };
-        let kind = path.metadata().map_err(|error| refuse(format!("cannot be read: {error}")))?;
-        if kind.is_dir() {
+        let unread = |error: io::Error| whole(&file, input::in_words(&error, None));
+        if path.metadata().map_err(unread)?.is_dir() {
             return Ok((Self::Journal(JournalRows::open(path, options, Arc::clone(read))?), None));
         }
+        let raw = File::open(path).map_err(unread)?;
+        Self::of(Box::new(raw), file, options, read)
+    }
+
+    /// The rows of what `raw` holds, which goes by the name of `file` in errors.
+    pub(super) fn of(
+        raw: Raw,
+        file: String,
+        options: &HistoryOptions,
+        read: &Arc<AtomicU64>,
+    ) -> Result<(Self, Option<&'static str>), HistoryError> {
         if options.group.is_some() {
-            return Err(refuse("is a file; only a journal has groups (--group)".to_owned()));
+            return Err(whole(&file, "is a file; only a journal has groups (--group)"));
         }
-        let failed = |error: io::Error, wrapped| refuse(input::in_words(&error, wrapped));
-        let (mut content, wrapped) = input::open(path, Arc::clone(read)).map_err(|error| failed(error, None))?;
+        let failed = |error: io::Error, wrapped| whole(&file, input::in_words(&error, wrapped));
+        let (mut content, wrapped) = input::unwrapped(raw, Arc::clone(read)).map_err(|error| failed(error, None))?;
         let start = content.fill_buf().map_err(|error| failed(error, wrapped))?;
-        let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-        let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
-        if start.is_empty() {
-            return Err(refuse("is empty; expected a header and rows of CSV, or JSON Lines".to_owned()));
-        }
-        if let Some(odd) = start.iter().find(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
-            return Err(refuse(format!(
-                "is binary: there is a byte 0x{odd:02x} near its beginning; expected CSV or JSON Lines, plain, in gzip \
-                 or in zstd"
-            )));
-        }
-        let rows = match first {
+        let rows = match first(start).map_err(|what| whole(&file, what))? {
             Some(b'{') => Self::Json(JsonRows::new(content, file, wrapped, options)),
             _ => Self::Csv(CsvRows::new(content, file, wrapped, options)?),
         };
@@ -85,6 +85,29 @@ impl Rows {
             Self::Journal(rows) => rows.clock_steps(),
             Self::Csv(_) | Self::Json(_) => 0,
         }
+    }
+}
+
+/// What is wrong with a history as a whole.
+fn whole(file: &str, what: impl Into<String>) -> HistoryError {
+    HistoryError { file: file.to_owned(), place: None, what: what.into() }
+}
+
+/// The first byte of a text that begins like this, by which its format is known; or why it is no text.
+fn first(start: &[u8]) -> Result<Option<u8>, String> {
+    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+        return Err("is text in UTF-16; expected UTF-8 (iconv -f UTF-16 -t UTF-8 makes it that)".to_owned());
+    }
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    if start.is_empty() {
+        return Err("is empty; expected a header and rows of CSV, or JSON Lines".to_owned());
+    }
+    match start.iter().find(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
+        Some(odd) => Err(format!(
+            "is binary: there is a byte 0x{odd:02x} near its beginning; expected CSV or JSON Lines, plain, in gzip or in \
+             zstd"
+        )),
+        None => Ok(start.iter().copied().find(|byte| !byte.is_ascii_whitespace())),
     }
 }
 

@@ -82,7 +82,7 @@ impl CalibrationSettings {
         }
         if let (Some(gap), Some(interval)) = (self.max_gap, self.interval) {
             if gap < interval {
-                return refuse("max_gap", format!("{gap:?}"), format!("at least interval, which is {interval:?}"));
+                return refuse("max_gap", format!("{gap:?}"), format!("at least the interval, which is {interval:?}"));
             }
         }
         match self.max_false_per_month {

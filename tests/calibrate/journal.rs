@@ -111,3 +111,57 @@ fn a_journal_that_is_damaged_is_refused_with_the_segment_and_the_line() {
     let expected = format!("/00000000000000000001.jsonl:{line}: the checksum of the line is not that of what it says");
     assert_eq!(found, expected);
 }
+
+/// A configuration of the group that is in the journal.
+const REPLAYED: &str = r#"
+[supervisor]
+socket = "s"
+journal = "j"
+[[group]]
+name = "main"
+hooks = { fence = { command = ["true"], timeout = "1s", proves = "stopped" } }
+[[group.endpoint]]
+name = "east"
+region = "us-east-1"
+url = "tcp://127.0.0.1:1"
+primary = true
+probe = { tcp = {} }
+[[group.endpoint]]
+name = "west"
+region = "us-west-2"
+url = "tcp://127.0.0.1:2"
+priority = 10
+probe = { tcp = {} }
+"#;
+
+#[test]
+fn no_page_is_written_into_the_journal_that_is_read() {
+    let folder = Folder::new("page-inside");
+    run(&folder, 1_000, &".".repeat(20), &".".repeat(20));
+    let journal = folder.0.join("journal");
+    let before = std::fs::read_dir(&journal).unwrap().count();
+    for page in [journal.join("report.html"), journal.join("../journal/report.html")] {
+        let said = refusal(&journal, &["--html", page.to_str().unwrap()]);
+        let expected = format!("is in a folder that is an input, {}, and nothing was written", journal.display());
+        assert!(said.contains(&expected), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(&journal).unwrap().count(), before);
+    let beside = folder.0.join("report.html");
+    json(&journal, &["--html", beside.to_str().unwrap()]);
+    assert!(beside.exists());
+}
+
+#[test]
+fn a_journal_is_replayed_with_its_group_and_told_which_there_are() {
+    let folder = Folder::new("replay-group");
+    run(&folder, 1_000, &".".repeat(20), &".".repeat(20));
+    let journal = folder.0.join("journal");
+    let config = folder.file("broker.toml", REPLAYED);
+    let config = config.to_str().unwrap();
+    assert_eq!(
+        refusal(&journal, &["--replay", config]),
+        ": without --group its endpoints go as GROUP/ENDPOINT, and group \"main\" of the configuration has none of these; \
+         expected --group with one of the journal's groups: \"main\""
+    );
+    assert_eq!(json(&journal, &["--replay", config, "--group", "main"])["replay"]["group"], "main");
+}

@@ -26,6 +26,11 @@ fn a_file_that_is_no_history_is_refused_as_a_whole() {
     );
     let utf_16: Vec<u8> = small().encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert!(said(&folder, utf_16).contains("is binary: there is a byte 0x00"));
+    for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+        let marked: Vec<u8> = format!("\u{feff}{}", small()).encode_utf16().flat_map(bytes).collect();
+        let expected = ": is text in UTF-16; expected UTF-8 (iconv -f UTF-16 -t UTF-8 makes it that)";
+        assert_eq!(said(&folder, marked), expected);
+    }
     let missing = refusal(&folder.0.join("nowhere.csv"), &[]);
     assert_eq!(missing, ": cannot be read: No such file or directory (os error 2)");
     assert_eq!(refusal(&folder.0, &[]), ": is a folder without a journal; expected its segments, or a file");
@@ -130,6 +135,16 @@ fn a_moment_in_the_future_or_before_2000_is_refused_with_what_it_would_be_in_ano
 #[test]
 fn units_that_are_mixed_or_not_stated_are_refused() {
     let folder = Folder::new("units");
+    // A unit that is stated, by the name of the column or by a flag, is of numbers.
+    let stated = folder.file("stated.csv", "timestamp,endpoint,ok\n2025-10-09T08:53:20Z,east,true\n");
+    let expected = "found \"2025-10-09T08:53:20Z\", which is RFC 3339 and has no unit; expected a number of s since 1970, \
+                    as is stated";
+    let found = refusal(&stated, &["--timestamp-unit", "s"]);
+    assert_eq!(found, format!(":2: column \"timestamp\": {expected}"));
+    let found = said(&folder, "timestamp_s,endpoint,ok\n2025-10-09T08:53:20Z,east,true\n");
+    assert_eq!(found, format!(":2: column \"timestamp_s\": {expected}"));
+    let found = said(&folder, "{\"timestamp_s\":\"2025-10-09T08:53:20Z\",\"endpoint\":\"east\",\"ok\":true}\n");
+    assert_eq!(found, format!(":1: column \"timestamp_s\": {expected}"));
     let mixed = said(&folder, format!("{HEADER}{}2025-10-09T08:53:30Z,east,true,1\n", row()));
     assert_eq!(
         mixed,
@@ -227,6 +242,26 @@ fn compressed_files_that_break_off_or_are_damaged_are_refused() {
 }
 
 #[test]
+fn what_follows_a_gzip_stream_is_said_to_follow_it() {
+    let folder = Folder::new("followed");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(small().as_bytes()).unwrap();
+    let gzip = encoder.finish().unwrap();
+    for more in [&b"x"[..], b"\0\0\0\0", b"a line that somebody appended\n", small().as_bytes(), b"\x1f\x8c"] {
+        let found = said(&folder, [&gzip, more].concat());
+        let expected = "after the end of the gzip stream something follows that is no gzip; expected the end, or another \
+                        gzip member";
+        assert!(found.ends_with(expected), "{more:?}: {found}");
+    }
+    // A second member that breaks off is one all the same.
+    let mut encoder = flate2::write::GzEncoder::new(gzip.clone(), flate2::Compression::default());
+    encoder.write_all(super::rows("west", &super::SMALL.repeat(50)).as_bytes()).unwrap();
+    let both = encoder.finish().unwrap();
+    let found = said(&folder, &both[..both.len() - 3]);
+    assert!(found.ends_with("the gzip stream breaks off; expected its end: the file is truncated"), "{found}");
+}
+
+#[test]
 fn values_on_the_command_line_are_refused_too() {
     let folder = Folder::new("flags");
     let file = folder.file("history.csv", small());
@@ -237,11 +272,24 @@ fn values_on_the_command_line_are_refused_too() {
     };
     assert_eq!(
         refused(&["--endpoint", "west"]),
-        "broker-failover: endpoint is \"west\"; expected one of those in the history: east\n"
+        "broker-failover: --endpoint is \"west\"; expected one of those in the history: east\n"
     );
     assert_eq!(
         refused(&["--max-false-per-month", "0"]),
-        "broker-failover: max_false_per_month is 0; expected a number above zero\n"
+        "broker-failover: --max-false-per-month is 0; expected a number above zero\n"
+    );
+    for (flag, value) in [("--outage-after", "0s"), ("--interval", "0s"), ("--max-gap", "0s")] {
+        let expected = format!("broker-failover: {flag} is 0ns; expected above zero, and at most a year\n");
+        assert_eq!(refused(&[flag, value]), expected);
+    }
+    assert_eq!(
+        refused(&["--max-gap", "5s", "--interval", "10s"]),
+        "broker-failover: --max-gap is 5s; expected at least the interval, which is 10s\n"
+    );
+    let triggers: Vec<_> = (1..=65).flat_map(|n| ["--trigger".to_owned(), n.to_string()]).collect();
+    assert_eq!(
+        refused(&triggers.iter().map(String::as_str).collect::<Vec<_>>()),
+        "broker-failover: --trigger is given 65 times; expected 1 to 64\n"
     );
     assert!(refused(&["--rto", "1m"]).contains("--max-false-per-month"));
     assert!(refused(&["--trigger", "3 of 65"]).contains("of is 65; expected 1 to 64"));

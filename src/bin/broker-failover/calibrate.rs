@@ -1,21 +1,22 @@
 //! `calibrate`: what a history of real probes says about the patience of each trigger.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use broker_failover::calibration::{
-    CalibrationSettings, History, HistoryOptions, Meter as Reading, Report, Unit, calibrate,
+    CalibrationError, CalibrationSettings, History, HistoryOptions, Meter as Reading, Report, Unit, calibrate,
 };
 use broker_failover::sim::Rule;
-use broker_failover::supervisor::config::duration;
+use broker_failover::supervisor::config::{GroupConfig, duration};
 use serde::Serialize;
 
 use crate::calibrate_html::{self, Content};
 use crate::calibrate_output;
 use crate::calibrate_replay::{Replay, ReplayArguments, Seen};
-use crate::plan::{exists, not_an_input, refuse, write_new};
+use crate::plan::{exists, flag_refused, not_an_input, refuse, write_new};
 
 /// Bytes from which on reading takes long enough to say how far it is.
 const LONG: u64 = 64 << 20;
@@ -23,7 +24,8 @@ const LONG: u64 = 64 << 20;
 /// Calibrate triggers on a history of real probes: how often blips come and how long they are, how often each trigger would
 /// have failed over for nothing, how soon it detects an outage, and the smallest patience that keeps to your limits.
 ///
-/// HISTORY is the folder of a supervisor's journal, or a file of CSV or JSON Lines, plain, in gzip or in zstd, with the
+/// HISTORY is the folder of a supervisor's journal, or a file of CSV or JSON Lines, plain, in gzip or in zstd, or - for
+/// such a file on standard input, with the
 /// columns timestamp, endpoint, ok and, if you have it, latency.
 ///
 /// A timestamp is RFC 3339 with an offset (2026-11-29T22:13:05.25Z), or a number since 1970 in a column timestamp_s,
@@ -38,7 +40,7 @@ const LONG: u64 = 64 << 20;
     to the limits, or the history is too short to say so; 2 the command line or the history is at fault."
 )]
 pub(crate) struct Arguments {
-    /// The folder of a journal, or a file
+    /// The folder of a journal, a file, or - for standard input, which neither --replay nor --html takes
     history: PathBuf,
 
     /// Only this endpoint; may be repeated [default: all]
@@ -111,6 +113,23 @@ impl Arguments {
         }
     }
 
+    /// What the history goes by.
+    fn history_name(&self) -> String {
+        if self.is_stream() { "standard input".to_owned() } else { self.history.display().to_string() }
+    }
+
+    fn is_stream(&self) -> bool {
+        self.history == Path::new("-")
+    }
+
+    fn open(&self) -> Result<History, String> {
+        let opened = match self.is_stream() {
+            true => History::read(io::stdin(), self.history_name(), &self.options()),
+            false => History::open(&self.history, &self.options()),
+        };
+        opened.map_err(|error| error.to_string())
+    }
+
     #[expect(clippy::disallowed_methods, reason = "what is later than today is no history")]
     fn options(&self) -> HistoryOptions {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -135,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             let json = Json { report: &report, replay: replay.as_ref().map(Replay::json) };
             serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
-        false => calibrate_output::text(&mut out, &arguments.history, &report).and_then(|()| match &replay {
+        false => calibrate_output::text(&mut out, &arguments.history_name(), &report).and_then(|()| match &replay {
             Some(replay) => writeln!(out).and_then(|()| replay.text(&mut out)),
             None => Ok(()),
         }),
@@ -161,6 +180,10 @@ struct Json<'a> {
 /// Everything that is asked for. The history is read once for the report, and once more for what needs it whole.
 fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
     // What would be refused in the end is refused before a long reading.
+    let twice = [("--replay", arguments.replay.replay.is_some()), ("--html", arguments.html.is_some())];
+    if let Some((flag, _)) = twice.into_iter().find(|(_, asked)| *asked && arguments.is_stream()) {
+        return Err(format!("standard input: can be read once, and {flag} reads the history twice; expected a file"));
+    }
     if let Some(file) = arguments.html.as_ref().filter(|file| !arguments.force && file.exists()) {
         return Err(exists(file));
     }
@@ -173,7 +196,10 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
     if group.is_none() && arguments.html.is_none() {
         return Ok((report, None));
     }
-    let mut history = History::open(&arguments.history, &arguments.options()).map_err(|error| error.to_string())?;
+    if let Some(group) = group.as_ref().filter(|_| arguments.group.is_none() && report.reading.format == "journal") {
+        one_group(arguments, group, &report)?;
+    }
+    let mut history = arguments.open()?;
     let asked = group.as_ref().map(|group| (group, arguments.replay.assumptions(group, &report)));
     let mut meter = Meter::of(history.meter());
     let seen = Seen::read(&arguments.history, &mut history, &arguments.endpoints, asked, || meter.show());
@@ -183,7 +209,7 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
     if let Some(file) = &arguments.html {
         let content = Content {
             command: &command_line(),
-            input: &arguments.history.display().to_string(),
+            input: &arguments.history_name(),
             report: &report,
             timeline: &timeline,
             names: history.names(),
@@ -192,6 +218,24 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
         write_new(file, calibrate_html::html(&content).as_bytes(), arguments.force)?;
     }
     Ok((report, replay))
+}
+
+/// Refuses to replay a journal of whose endpoints the group has none, because their names say their groups.
+fn one_group(arguments: &Arguments, group: &GroupConfig, report: &Report) -> Result<(), String> {
+    let names = || report.endpoints.iter().map(|path| path.endpoint.as_str());
+    let known = |name: &str| group.endpoints.iter().any(|one| one.endpoint.name.trim() == name);
+    if names().any(known) {
+        return Ok(());
+    }
+    let groups: BTreeSet<_> = names().filter_map(|name| name.split_once('/')).map(|(group, _)| group).collect();
+    let groups: Vec<_> = groups.into_iter().map(|group| format!("{group:?}")).collect();
+    Err(format!(
+        "{}: without --group its endpoints go as GROUP/ENDPOINT, and group {:?} of the configuration has none of these; \
+         expected --group with one of the journal's groups: {}",
+        arguments.history_name(),
+        group.name,
+        groups.join(", ")
+    ))
 }
 
 /// The command line as it would have to be typed.
@@ -208,11 +252,14 @@ fn command_line() -> String {
 }
 
 fn report(arguments: &Arguments) -> Result<Report, String> {
-    let mut history = History::open(&arguments.history, &arguments.options()).map_err(|error| error.to_string())?;
+    let mut history = arguments.open()?;
     let mut meter = Meter::of(history.meter());
     let report = calibrate(&mut history, &arguments.settings(), || meter.show());
     meter.end();
-    report.map_err(|error| error.to_string())
+    report.map_err(|error| match error {
+        CalibrationError::Setting { key, found, expected } => flag_refused(key, &found, &expected),
+        CalibrationError::History(error) => error.to_string(),
+    })
 }
 
 /// How far a long reading is, on standard error, if somebody looks at it.

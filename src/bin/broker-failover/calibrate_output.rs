@@ -1,16 +1,16 @@
 //! A calibration as tables for people.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use anstyle::Style;
 use broker_failover::calibration::{Basis, Estimate, Fit, PathReport, Reading, Report, TriggerReport, Verdict};
 use broker_failover::planning::{Seconds, Spoken};
 
-use crate::table::{ALARM, CARE, GOOD, PLAIN, visible};
+use crate::table::{ALARM, CARE, GOOD, PLAIN};
+use crate::visible::visible;
 
-pub(crate) fn text(out: &mut impl Write, history: &Path, report: &Report) -> io::Result<()> {
+pub(crate) fn text(out: &mut impl Write, history: &str, report: &Report) -> io::Result<()> {
     reading(out, history, report)?;
     let together = (report.endpoints.len() > 1).then_some(&report.overall);
     let paths: Vec<_> = report.endpoints.iter().chain(together).collect();
@@ -23,14 +23,14 @@ pub(crate) fn text(out: &mut impl Write, history: &Path, report: &Report) -> io:
     notes(out, report)
 }
 
-fn reading(out: &mut impl Write, history: &Path, report: &Report) -> io::Result<()> {
+fn reading(out: &mut impl Write, history: &str, report: &Report) -> io::Result<()> {
     let Reading { format, compression, rows, used, duplicates, conflicts, reordered, late, clock_steps } =
         &report.reading;
     let format = format.replace('_', " ");
     let wrapped = compression.map_or_else(String::new, |wrapped| format!(" in {wrapped}"));
     let moment = |text: &str| text.replace('T', " ").split('.').next().unwrap_or_default().to_owned();
     let (from, to, span) = (moment(&report.from), moment(&report.to), spoken(report.span_seconds));
-    writeln!(out, "{}: {format}{wrapped}, {from} to {to} UTC, {span}", visible(&history.display().to_string()))?;
+    writeln!(out, "{}: {format}{wrapped}, {from} to {to} UTC, {span}", visible(history))?;
     let mut said = vec![format!("{} rows, {} used", thousands(*rows), thousands(*used))];
     let mut say = |count: u64, what: &str| {
         if count > 0 {

@@ -9,6 +9,8 @@ use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
 use serde_json::Value;
 
+use crate::visible::one_line;
+
 /// Which supervisor.
 #[derive(clap::Args)]
 pub(crate) struct Supervisor {
@@ -143,8 +145,7 @@ pub(crate) fn unreachable(socket: &Path, error: &io::Error) -> String {
 
 fn table(group: &Value) -> String {
     // What people and far sides wrote stays on its line.
-    let plain = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), plain);
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), one_line);
     let mut out = format!("{}: {}", text(&group["name"]), text(&group["order_flow"]));
     let mut more = |present: bool, what: String| {
         if present {
@@ -183,4 +184,24 @@ fn say(text: &str) {
 pub(crate) fn refuse(why: &str, status: u8) -> ExitCode {
     let _ = writeln!(anstream::stderr(), "broker-failover: {why}");
     ExitCode::from(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_and_words_stay_on_their_line_and_steer_no_terminal() {
+        let group = json!({
+            "name": "ma\u{202e}in",
+            "order_flow": "HALT",
+            "halt_text": "a\nb\u{1b}[2J",
+            "endpoints": [{"name": "ea\u{2066}st", "state": "DOWN", "last_probe_error": "x\ry"}],
+        });
+        let shown = table(&group);
+        assert!(shown.starts_with("ma in: HALT, ") && shown.contains("a b [2J") && shown.contains("ea st"), "{shown}");
+        assert!(!shown.contains(['\u{202e}', '\u{2066}', '\u{1b}', '\r']), "{shown}");
+    }
 }

@@ -9,6 +9,7 @@ use broker_failover::supervisor::control::subscribe::KEEPALIVE;
 use serde_json::Value;
 
 use crate::control::{Supervisor, refuse, unreachable};
+use crate::visible::one_line;
 
 /// Print order flow now, and then every change of it, until the supervisor ends
 #[derive(clap::Args)]
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn in_words(value: &Value) -> Option<String> {
     let group = value["group"].as_str()?;
     if value["ended"] == true {
-        return Some(format!("{group}: its loop has ended"));
+        return Some(one_line(&format!("{group}: its loop has ended")));
     }
     let flow = value["order_flow"].as_str()?;
     let may = [("may_submit", "submit"), ("may_cancel", "cancel"), ("may_query", "query")];
@@ -80,8 +81,24 @@ fn in_words(value: &Value) -> Option<String> {
     for key in ["reason", "halt_text"] {
         if let Some(word) = value[key].as_str() {
             text.push_str(", ");
-            text.extend(word.chars().map(|c| if c.is_control() { ' ' } else { c }));
+            text.push_str(word);
         }
     }
-    Some(text)
+    Some(one_line(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_and_words_stay_on_their_line_and_steer_no_terminal() {
+        let told =
+            json!({"group": "ma\u{202e}in", "order_flow": "HALT", "halt_text": "a\nb\u{1b}[2J", "endpoint": null});
+        assert_eq!(in_words(&told).unwrap(), "ma in: HALT (no path; may nothing), a b [2J");
+        let ended = json!({"group": "ma\u{2066}in", "ended": true});
+        assert_eq!(in_words(&ended).unwrap(), "ma in: its loop has ended");
+    }
 }

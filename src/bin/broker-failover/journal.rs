@@ -16,6 +16,8 @@ use broker_failover::supervisor::journal::{
     follow_nothing, for_each, read_time, verify,
 };
 
+use crate::visible::one_line;
+
 const ALARM: Style = AnsiColor::Red.on_default().bold();
 const MOVE: Style = AnsiColor::Cyan.on_default().bold();
 const CARE: Style = AnsiColor::Yellow.on_default();
@@ -285,9 +287,9 @@ fn message(dir: &Path, error: &ReadError) -> String {
 fn row(to: &mut impl Write, record: &Record) -> io::Result<()> {
     let (style, what) = describe(&record.body);
     // A person's words may hold anything; a row stays a row.
-    let what = what.replace(char::is_control, " ");
+    let what = one_line(&what);
     let wall = record.wall_text().replace('T', " ").replace('Z', "");
-    let group = record.group.as_deref().unwrap_or("-");
+    let group = one_line(record.group.as_deref().unwrap_or("-"));
     writeln!(to, "{:>8} {wall:<26} {group:<14} {style}{what}{style:#}", record.seq)
 }
 

@@ -13,6 +13,7 @@ use broker_failover::planning::{
 use broker_failover::supervisor::config::{duration, load_plan};
 
 use crate::plan_output;
+use crate::visible::visible;
 
 /// Plan a recovery: which trigger and which standby meet a recovery time, how often a trigger fires for nothing, and
 /// which option is the cheapest.
@@ -246,14 +247,21 @@ fn record(plan: &Plan, arguments: &Arguments, file: &Path) -> Result<(), String>
 
 /// Refuses to write over what was read: `--force` is meant for the output of an earlier run.
 pub(crate) fn not_an_input<'a>(file: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<(), String> {
-    let Ok(file_is) = file.canonicalize() else { return Ok(()) };
+    // A file that is not there yet would be where its folder is.
+    let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let Some(file_is) =
+        file.canonicalize().ok().or_else(|| folder?.canonicalize().ok()?.join(file.file_name()?).into())
+    else {
+        return Ok(());
+    };
     for input in inputs {
         // A folder is read as a whole.
-        if input.canonicalize().is_ok_and(|input| file_is.starts_with(input)) {
-            let read = input.display();
+        if let Some(read) = input.canonicalize().ok().filter(|input| file_is.starts_with(input)) {
+            let relation = if read == file_is { "is an input" } else { "is in a folder that is an input" };
             return Err(format!(
-                "{}: is an input, {read}, and nothing was written; expected another file",
-                file.display()
+                "{}: {relation}, {}, and nothing was written; expected another file",
+                file.display(),
+                input.display()
             ));
         }
     }
@@ -298,8 +306,17 @@ pub(crate) fn exists(file: &Path) -> String {
     format!("{}: exists, and nothing was written; --force overwrites it", file.display())
 }
 
+/// What is wrong with the value of a flag that the library knows by `key`.
+pub(crate) fn flag_refused(key: &str, found: &str, expected: &str) -> String {
+    // A list has a flag for each of its entries.
+    let flag = if key == "triggers" { "trigger".to_owned() } else { key.replace('_', "-") };
+    format!("--{flag} is {found}; expected {expected}")
+}
+
+/// Refuses, in one line for each line of the message.
 pub(crate) fn refuse(message: &str) -> ExitCode {
+    let lines: Vec<_> = message.split('\n').map(visible).collect();
     // Nobody is left to tell if standard error is closed.
-    let _ = writeln!(anstream::stderr(), "broker-failover: {message}");
+    let _ = writeln!(anstream::stderr(), "broker-failover: {}", lines.join("\n"));
     ExitCode::from(2)
 }

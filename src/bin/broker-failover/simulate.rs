@@ -3,13 +3,13 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use broker_failover::planning::{Rate, Share};
-use broker_failover::sim::{Rule, Simulation, SimulationSettings};
+use broker_failover::planning::{Rate, Share, Spoken};
+use broker_failover::sim::{Rule, Simulation, SimulationError, SimulationSettings};
 use broker_failover::supervisor::config::duration;
 
-use crate::plan::{refuse, write_new};
+use crate::plan::{flag_refused, refuse, write_new};
 use crate::{simulate_output, simulate_plot};
 
 /// Probes from which on a run takes long enough to say how far it is.
@@ -97,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     });
     let (simulation, tables) = match simulated {
         Ok(simulated) => simulated,
+        Err(SimulationError::Setting { key, found, expected }) => return refuse(&flag_refused(key, &found, &expected)),
         Err(error) => return refuse(&error.to_string()),
     };
     if let Some(file) = &arguments.svg {
@@ -118,29 +119,60 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// How far a long run is, on standard error, if somebody looks at it.
+/// How far a long run is and what it will still take, on standard error, if somebody looks at it.
 struct Meter {
-    shown: Option<u64>,
+    started: Instant,
+    /// When something was said last; none of a run about which nothing is to be said.
+    said: Option<Instant>,
 }
 
+#[expect(clippy::disallowed_methods, reason = "a person is told how long it will take")]
 impl Meter {
     fn of(simulation: &Simulation) -> Self {
         let wanted = simulation.evaluations() >= LONG && io::stderr().is_terminal();
-        Self { shown: wanted.then_some(0) }
+        let started = Instant::now();
+        Self { started, said: wanted.then_some(started) }
     }
 
     fn show(&mut self, done: u64, all: u64) {
-        let percent = done * 100 / all.max(1);
-        if self.shown.is_some_and(|shown| shown < percent) {
-            self.shown = Some(percent);
-            let _ = write!(io::stderr(), "\rsimulated {percent} %");
+        if self.said.is_some_and(|said| said.elapsed() >= Duration::from_secs(1)) {
+            self.said = Some(Instant::now());
+            let _ = write!(io::stderr(), "\r{:60}", progress(done, all, self.started.elapsed()));
         }
     }
 
     /// Leaves an empty line.
     fn end(&self) {
-        if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r{:16}\r", "");
+        if self.said.is_some() {
+            let _ = write!(io::stderr(), "\r{:60}\r", "");
         }
+    }
+}
+
+/// `simulated 12.5 %, about 2 h 30 min left`, if the rest takes as long as what was done.
+fn progress(done: u64, all: u64, took: Duration) -> String {
+    let left = took.as_secs_f64() * all.saturating_sub(done) as f64 / done.max(1) as f64;
+    let share = done as f64 * 100.0 / all.max(1) as f64;
+    // To two of its units, which is more than is known.
+    let step = match left {
+        minutes if minutes < 3_600.0 => 1.0,
+        hours if hours < 86_400.0 => 60.0,
+        _ => 3_600.0,
+    };
+    let left = Duration::try_from_secs_f64((left / step).ceil() * step).unwrap_or(Duration::MAX);
+    format!("simulated {share:.1} %, about {} left", Spoken(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_how_far_it_is_and_what_is_left() {
+        let said = |done, all, seconds| progress(done, all, Duration::from_secs(seconds));
+        assert_eq!(said(1, 200_000, 2), "simulated 0.0 %, about 4d 16h left");
+        assert_eq!(said(50, 100, 5_430), "simulated 50.0 %, about 1h 31m left");
+        assert_eq!(said(3, 4, 30), "simulated 75.0 %, about 10s left");
+        assert_eq!(said(4, 4, 30), "simulated 100.0 %, about 0s left");
     }
 }

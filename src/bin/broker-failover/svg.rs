@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::visible::steers;
+
 /// Where the field of a plot begins, right of the numbers and names at its left.
 pub(crate) const LEFT: f64 = 84.0;
 
@@ -76,16 +78,11 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() || turns_text(c) => escaped.extend(c.escape_default()),
+            c if steers(c) => escaped.extend(c.escape_default()),
             c => escaped.push(c),
         }
     }
     escaped
-}
-
-/// Whether it changes the direction of the text around it, or ends a line where none is seen.
-const fn turns_text(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Begins a picture with a title, which is what is read out of it.

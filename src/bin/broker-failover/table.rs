@@ -8,6 +8,8 @@ use broker_failover::engine::{
 };
 use broker_failover::scenario::{Answer, Tally, Verb};
 
+use crate::visible::visible;
+
 pub(crate) const ALARM: Style = AnsiColor::Red.on_default().bold();
 const MOVE: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
@@ -37,18 +39,6 @@ impl Table {
         let Tally { taken, refused } = tally;
         writeln!(out, "{} inputs: {taken} taken, {refused} refused", taken + refused)
     }
-}
-
-/// Text from a file as one line that can't steer the terminal: control characters as escapes.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut visible, c| {
-        if c.is_control() {
-            visible.extend(c.escape_default());
-        } else {
-            visible.push(c);
-        }
-        visible
-    })
 }
 
 /// Hours, minutes, seconds and milliseconds; finer digits where there are any.
