@@ -161,7 +161,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::super::super::probes::Opening;
-    use super::super::super::scheduler::{Confirmed, Options, Scheduler};
+    use super::super::super::scheduler::{Confirmed, Group, Options, Scheduler};
 
     /// Panics the first time; the second time its session ends at once.
     struct Clumsy(AtomicU32);
@@ -176,22 +176,21 @@ mod tests {
         }
     }
 
+    fn start(holder: Arc<dyn Holder>, group: &Group, inbox: mpsc::Sender<Message>, before: Option<Held>) -> Held {
+        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
+        let key = EndpointId::from_index(0);
+        let confirmer = group.confirmer(key, how);
+        let hold = Hold { endpoint: "east".to_owned(), holder, confirmer, timeout: Duration::from_secs(5), inbox };
+        Held::start(hold, how, key, before)
+    }
+
     #[tokio::test]
     async fn b08_a_watch_that_dies_is_told_and_another_takes_its_place() {
         let scheduler = Scheduler::start(Options::default()).unwrap();
         let (events, _taken) = mpsc::channel(1);
         let group = scheduler.group(events);
-        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
-        let key = EndpointId::from_index(0);
         let (inbox, mut heard) = mpsc::channel(8);
-        let hold = Hold {
-            endpoint: "east".to_owned(),
-            holder: Arc::new(Clumsy(AtomicU32::new(0))),
-            confirmer: group.confirmer(key, how),
-            timeout: Duration::from_secs(5),
-            inbox,
-        };
-        let held = Held::start(hold, how, key, None);
+        let held = start(Arc::new(Clumsy(AtomicU32::new(0))), &group, inbox, None);
         let mut next = async || match heard.recv().await {
             Some(Message::Event(Event::Session { endpoint, news })) => {
                 assert_eq!(endpoint, "east");
@@ -246,20 +245,11 @@ mod tests {
         let scheduler = Scheduler::start(Options::default()).unwrap();
         let (events, _taken) = mpsc::channel(1);
         let group = scheduler.group(events);
-        let how = Confirming { spacing: Duration::from_millis(10), failures: 3 };
-        let key = EndpointId::from_index(0);
         let (inbox, mut heard) = mpsc::channel(8);
         let counting = Arc::new(Counting::default());
         let mut held = None;
         for _ in 0..2_000 {
-            let hold = Hold {
-                endpoint: "east".to_owned(),
-                holder: Arc::<Counting>::clone(&counting),
-                confirmer: group.confirmer(key, how),
-                timeout: Duration::from_secs(5),
-                inbox: inbox.clone(),
-            };
-            held = Some(Held::start(hold, how, key, held.take()));
+            held = Some(start(Arc::<Counting>::clone(&counting), &group, inbox.clone(), held.take()));
             let news = heard.recv().await;
             assert!(matches!(news, Some(Message::Event(Event::Session { news: SessionNews::Open, .. }))), "{news:?}");
         }
