@@ -95,22 +95,46 @@ fn a_hole_that_the_recent_records_fill_is_filled() {
     drop(journal);
 }
 
-#[test]
-fn a_hole_before_a_record_that_only_the_segment_has_is_damage() {
-    let (folder, journal, mut desk, begin, _) = written("hole-before");
+/// A journal with an observation behind its recent records, where those begin, and its segment. Observations are written
+/// within milliseconds, and are no recent records before a decision follows.
+fn written_on(name: &str) -> (Folder, Journal, Desk, usize, Vec<u8>) {
+    let (folder, journal, mut desk, begin, _) = written(name);
     let before = fs::read(folder.newest()).unwrap().len();
     desk.probe("south", true);
-    // Observations are written within milliseconds, and are no recent records before a decision follows.
-    while fs::read(folder.newest()).unwrap().len() == before {
+    let whole = loop {
+        let whole = fs::read(folder.newest()).unwrap();
+        if whole.len() > before {
+            break whole;
+        }
         std::thread::yield_now();
-    }
-    let mut holed = fs::read(folder.newest()).unwrap();
-    holed[begin..begin + 40].fill(0);
+    };
+    (folder, journal, desk, begin, whole)
+}
+
+#[test]
+fn a_record_that_only_the_segment_has_stays_behind_a_hole_that_is_filled() {
+    let (folder, journal, desk, begin, whole) = written_on("hole-before");
+    let mut holed = whole.clone();
+    holed[begin..begin + 512].fill(0);
     let left = folder.after_a_power_cut(&holed);
-    let line = 1 + holed[..begin].iter().filter(|byte| **byte == b'\n').count() as u64;
-    assert_eq!(damage(&left.recover().unwrap_err()).line, line);
+    let (opened, recovered) = left.open();
+    assert_eq!(recovered.groups["main"].snapshot, desk.snapshot());
+    drop(opened);
+    assert!(left.text().as_bytes().starts_with(&whole));
+    assert_eq!(codes(&left).iter().filter(|code| *code == "LOST_TAIL" || *code == "TORN_TAIL").count(), 2);
+    left.verify().unwrap();
+    drop(journal);
+}
+
+#[test]
+fn what_no_power_cut_does_before_a_record_that_only_the_segment_has_is_damage() {
+    let (folder, journal, _, begin, whole) = written_on("edited");
+    let mut edited = whole;
+    edited.insert(begin + 40, b'x');
+    let left = folder.after_a_power_cut(&edited);
+    assert!(damage(&left.recover().unwrap_err()).what.contains("a whole record behind it"));
     assert!(Journal::open(left.options(), at(0)).is_err());
-    assert_eq!(fs::read(left.newest()).unwrap(), holed, "nothing was changed");
+    assert_eq!(fs::read(left.newest()).unwrap(), edited, "nothing was changed");
     drop(journal);
 }
 
@@ -130,4 +154,44 @@ fn recent_records_of_another_journal_or_none_at_all_change_nothing() {
         assert_eq!(left.recover().unwrap(), expected);
     }
     drop((journal, other_journal));
+}
+
+#[test]
+fn what_is_there_under_the_name_of_the_recent_records_is_never_written_to() {
+    let (folder, journal, _, begin, _) = written("linked");
+    let cut = &fs::read(folder.newest()).unwrap()[..begin];
+    let left = folder.after_a_power_cut(cut);
+    let expected = left.recover().unwrap().next;
+    let (backup, target) = (left.0.join("backup"), left.0.join("target"));
+    fs::rename(left.recent(), &target).unwrap();
+    fs::hard_link(&target, &backup).unwrap();
+    std::os::unix::fs::symlink(&target, left.recent()).unwrap();
+    fs::set_permissions(&target, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
+    let (opened, recovered) = left.open();
+    assert_eq!(recovered.next, expected, "a link is read");
+    assert!(fs::symlink_metadata(left.recent()).unwrap().is_file(), "and gives way to a file");
+    assert_eq!(fs::read(&backup).unwrap(), fs::read(folder.recent()).unwrap());
+    drop((opened, journal));
+}
+
+#[test]
+fn what_is_no_file_under_the_name_of_the_recent_records_is_named() {
+    let (folder, _) = small("no-file");
+    let refused = |folder: &Folder| {
+        let expected = format!(
+            "{}: the journal's recent records are expected here, and this is no file",
+            folder.recent().display()
+        );
+        assert_eq!(folder.recover().unwrap_err().to_string(), expected);
+        assert_eq!(Journal::open(folder.options(), at(0)).unwrap_err().to_string(), expected);
+    };
+    fs::create_dir(folder.recent()).unwrap();
+    refused(&folder);
+    fs::remove_dir(folder.recent()).unwrap();
+    // Whoever opens this waits for somebody who writes to it.
+    assert!(std::process::Command::new("mkfifo").arg(folder.recent()).status().unwrap().success());
+    refused(&folder);
+    fs::remove_file(folder.recent()).unwrap();
+    fs::File::create(folder.recent()).unwrap().set_len(1 << 40).unwrap();
+    assert!(folder.recover().is_ok(), "no more is read than the journal puts there");
 }

@@ -1,5 +1,6 @@
 //! Segments -> records, each checked; and what a journal comes to.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -95,8 +96,9 @@ pub(super) struct Tail {
     pub(super) segment: String,
     /// Where it begins, in bytes.
     pub(super) offset: usize,
+    /// All that is to be there, up to the segment's end.
     pub(super) lines: Vec<u8>,
-    /// How many records at its end the segment lost.
+    /// How many of its records were not on disk as a whole.
     pub(super) lost: Seq,
 }
 
@@ -197,24 +199,36 @@ impl Reading {
         let mut last = None;
         self.recent = recent::first(recent).map(|first| (first, None));
         let ends = self.lines(bytes, scan, &mut last, &mut take)?;
+        let place = self.recent.take().and_then(|(_, place)| place);
         let (whole, rest) = bytes.split_at_checked(ends).unwrap_or_default();
-        let (lost, next) = recent::after(recent, scan.next, scan.link);
         let before = scan.next;
-        let tail = self.recent.take().and_then(|(first, place)| place.or((first == before).then_some(ends)));
-        let goes_on = !lost.is_empty() && self.line >= self.head_ends && !has_more(rest, next);
-        if goes_on {
-            scan.torn = (!rest.is_empty()).then(|| self.torn(rest, ends, before));
-            self.lines(lost, scan, &mut last, &mut take)?;
-        } else if !rest.is_empty() {
+        let (lost, after) = recent::after(recent, before, scan.link);
+        // A head is on disk before its segment has a name.
+        let lost = if self.line < self.head_ends { &[] } else { lost };
+        let mut known = Cow::Borrowed(whole);
+        if lost.is_empty() {
             self.broken(rest, ends, scan)?;
+        } else {
+            scan.torn = (!rest.is_empty()).then(|| self.torn(rest, ends, before));
+            // They are the very bytes that were written in this place: what was written after them is behind them.
+            known.to_mut().extend_from_slice(lost);
+            known.to_mut().extend_from_slice(rest.get(lost.len()..).unwrap_or_default());
+            let filled = known.get(ends..).unwrap_or_default();
+            let more = self.lines(filled, scan, &mut last, &mut take)?;
+            let behind = known.to_mut().split_off(ends.saturating_add(more));
+            // A segment that lacks these was not synced since, so nobody was told that what is behind them is durable; unless
+            // it is no power cut that took them.
+            if !is_holed(rest, lost) && (has_more(&behind, scan.next) || has_newer(rest, scan.next)) {
+                self.line += 1;
+                return Err(self.damage("a broken line, and a whole record behind it that does not follow"));
+            }
         }
-        let lost = if goes_on { lost } else { &[] };
-        if let Some(offset) = tail {
-            let lines = [whole.get(offset..).unwrap_or_default(), lost].concat();
-            let lost = scan.next.saturating_sub(before);
+        if let Some(offset) = place.or((!lost.is_empty()).then_some(ends)) {
+            let lines = known.get(offset..).unwrap_or_default().to_vec();
+            let lost = if lost.is_empty() { 0 } else { after.saturating_sub(before) };
             scan.tail = Some(Tail { segment: self.name.clone(), offset, lines, lost });
         }
-        self.finish(ends.saturating_add(lost.len()), scan, last.as_ref())
+        self.finish(known.len(), scan, last.as_ref())
     }
 
     /// Hands out whole lines, up to the end or the first that is broken: gives its place.
@@ -306,6 +320,9 @@ impl Reading {
 
     /// A line that is not whole, and what follows it: torn, if nothing does and it was not written as part of a head.
     fn broken(&mut self, rest: &[u8], offset: usize, scan: &mut Scan) -> Result<(), ReadError> {
+        if rest.is_empty() {
+            return Ok(());
+        }
         let end = rest.iter().position(|byte| *byte == b'\n');
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         let follows = end.is_some_and(|end| end + 1 < rest.len());
@@ -342,10 +359,20 @@ impl Reading {
     }
 }
 
+/// Whether `rest` is `lost`, but for what never came to the disk.
+fn is_holed(rest: &[u8], lost: &[u8]) -> bool {
+    rest.iter().zip(lost).all(|(have, wrote)| have == wrote || *have == 0)
+}
+
 /// Whether what stands in place of a broken line holds a whole record from number `next` on: one that nothing else has.
-fn has_more(rest: &[u8], next: Seq) -> bool {
+fn has_newer(rest: &[u8], next: Seq) -> bool {
     let newer = |line| Whole::check(line).and_then(Whole::seq).is_some_and(|seq| seq >= next);
-    rest.split(|byte| *byte == b'\n').any(|line| newer(line) || Whole::is_followed(line))
+    rest.split(|byte| *byte == b'\n').any(newer)
+}
+
+/// The same, also where the end of that record is damaged.
+fn has_more(rest: &[u8], next: Seq) -> bool {
+    has_newer(rest, next) || rest.split(|byte| *byte == b'\n').any(Whole::is_followed)
 }
 
 /// What a journal comes to: everything that a supervisor needs to go on.

@@ -9,8 +9,8 @@
 //! Nothing here is believed that does not continue the chain of the segment, so what is left of earlier lines does no
 //! harm, and a file that is not there, or that could not be made, is only slower.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::line::{Link, Whole};
@@ -74,10 +74,20 @@ impl Recent {
 /// What the file in `folder` holds; nothing if there is none.
 pub(super) fn read(folder: &Path) -> Result<Vec<u8>, ReadError> {
     let path = folder.join(FILE);
-    match fs::read(&path) {
+    match bytes(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read.map_err(|error| ReadError::io(&path, error)),
     }
+}
+
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    // What is no file of the journal's may never end, or never begin.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("the journal's recent records are expected here, and this is no file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(SIZE as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Number of the first record in `recent`, if there is one.

@@ -332,11 +332,15 @@ impl Writer {
         for _ in 0..going {
             let Some(oldest) = self.segments.first() else { return };
             let name = name(oldest.first);
-            if let Err(error) = self.storage.remove(&name) {
+            let removed = self.storage.remove(&name).and_then(|()| {
+                self.segments.remove(0);
+                // Before the next one goes: after a power cut a newer one must not be gone while an older one is back.
+                self.storage.sync()
+            });
+            if let Err(error) = removed {
                 tracing::warn!(segment = %name, %error, "an old segment of the journal cannot be removed");
                 return;
             }
-            self.segments.remove(0);
         }
     }
 }
