@@ -13,10 +13,15 @@ impl Folder {
         self.0.join("RECENT")
     }
 
+    /// Where the recent records are kept as they were: once in a second they begin anew.
+    fn then(&self) -> PathBuf {
+        self.0.join("then")
+    }
+
     /// The folder as a power cut leaves it: the newest segment holds `segment`.
     fn after_a_power_cut(&self, segment: &[u8]) -> Self {
         let left = self.copy("power-cut");
-        fs::copy(self.recent(), left.recent()).unwrap();
+        fs::copy(self.then(), left.recent()).unwrap();
         fs::write(left.newest(), segment).unwrap();
         left
     }
@@ -33,12 +38,12 @@ fn written(name: &str) -> (Folder, Journal, Desk, usize, Seq) {
         let epoch = desk.epoch();
         let last = desk.decide(Input::Evaluate(Evaluation::Failover, FenceClaim::Epoch(epoch))).unwrap();
         desk.durably(note("one more"));
-        // Once in a second the segment itself is synced, and the recent records begin anew.
         let (recent, segment) = (fs::read(folder.recent()).unwrap(), fs::read(folder.newest()).unwrap());
         let first = &recent[..=recent.iter().position(|byte| *byte == b'\n').unwrap()];
         let begin = segment.windows(first.len()).position(|window| window == first);
         let is_there = |seq: Seq| String::from_utf8_lossy(&recent).contains(&format!("{{\"seq\":{seq},"));
         if let Some(begin) = begin.filter(|_| is_there(last) && is_there(last + 1)) {
+            fs::write(folder.then(), recent).unwrap();
             return (folder, journal, desk, begin, last + 1);
         }
     }
@@ -127,6 +132,41 @@ fn a_record_that_only_the_segment_has_stays_behind_a_hole_that_is_filled() {
 }
 
 #[test]
+fn a_hole_in_what_nobody_was_promised_is_cut_with_what_is_behind_it_where_that_is_known() {
+    let (folder, journal, mut desk, _, whole) = written_on("unpromised");
+    let promised = desk.durably(note("decided"));
+    fs::copy(folder.recent(), folder.then()).unwrap();
+    let begin = fs::read(folder.newest()).unwrap().len();
+    assert!(begin > whole.len());
+    let mut last = whole;
+    while last.iter().skip(begin).filter(|byte| **byte == b'\n').count() < 3 {
+        desk.probe("south", true);
+        last = fs::read(folder.newest()).unwrap();
+    }
+    last[begin + 10..begin + 40].fill(0);
+    let left = folder.after_a_power_cut(&last);
+    let (opened, recovered) = left.open();
+    assert!(recovered.next > promised && recovered.next <= promised + 3, "{} after {promised}", recovered.next);
+    let torn = recovered.torn.unwrap();
+    assert_eq!(
+        fs::read(left.0.join(format!("torn-{}.bin", torn.seq))).unwrap(),
+        &last[begin..],
+        "nothing is thrown away"
+    );
+    drop(opened);
+    left.verify().unwrap();
+    // Without the recent records it is not known what was promised.
+    let left = folder.after_a_power_cut(&last);
+    fs::remove_file(left.recent()).unwrap();
+    assert!(damage(&left.recover().unwrap_err()).what.contains("checksum"));
+    // And what is changed is not what a power cut leaves.
+    last[begin + 10..begin + 40].fill(b'x');
+    let left = folder.after_a_power_cut(&last);
+    assert!(damage(&left.recover().unwrap_err()).what.contains("checksum"));
+    drop(journal);
+}
+
+#[test]
 fn what_no_power_cut_does_before_a_record_that_only_the_segment_has_is_damage() {
     let (folder, journal, _, begin, whole) = written_on("edited");
     let mut edited = whole;
@@ -146,8 +186,8 @@ fn recent_records_of_another_journal_or_none_at_all_change_nothing() {
     let alone = folder.copy("alone");
     fs::write(alone.newest(), cut).unwrap();
     let expected = alone.recover().unwrap();
-    let recent = fs::read(other.recent()).unwrap();
-    let half = fs::read(folder.recent()).unwrap().split_off(100);
+    let recent = fs::read(other.then()).unwrap();
+    let half = fs::read(folder.then()).unwrap().split_off(100);
     for recent in [recent, half, vec![0; 1 << 20], b"\n\n\n".to_vec(), Vec::new()] {
         let left = folder.after_a_power_cut(cut);
         fs::write(left.recent(), recent).unwrap();
@@ -170,7 +210,7 @@ fn what_is_there_under_the_name_of_the_recent_records_is_never_written_to() {
     let (opened, recovered) = left.open();
     assert_eq!(recovered.next, expected, "a link is read");
     assert!(fs::symlink_metadata(left.recent()).unwrap().is_file(), "and gives way to a file");
-    assert_eq!(fs::read(&backup).unwrap(), fs::read(folder.recent()).unwrap());
+    assert_eq!(fs::read(&backup).unwrap(), fs::read(folder.then()).unwrap());
     drop((opened, journal));
 }
 

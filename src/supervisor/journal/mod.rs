@@ -60,6 +60,8 @@
 //!
 //! Before that, where the newest segment ends or is broken, its lines go on from `RECENT`, as far as those continue the
 //! chain, and then from the segment again, behind the place of those lines. They are put back, which is noted (LOST_TAIL).
+//! `RECENT` also says up to which line the segment is on disk. So a blank behind that line and behind what is in `RECENT` is
+//! what a power cut left of records that nobody was told to be durable: it is cut like a torn line, with all behind it.
 //! After a kill, which loses nothing that was written, the end of the segment is written anew all the same: a sync that
 //! failed may have left pages that only look as if they were on disk.
 
@@ -341,6 +343,7 @@ fn writer(
         head: 0,
         clock,
         buffer: Vec::new(),
+        newest: Vec::new(),
         // What a killed process wrote may not be on disk yet, and is decided by from now on.
         unsynced: Some(clock.now()),
         last_sync: Duration::ZERO,

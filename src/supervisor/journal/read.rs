@@ -197,7 +197,8 @@ impl Reading {
         mut take: impl FnMut(&Record, bool) -> Result<(), String>,
     ) -> Result<(), ReadError> {
         let mut last = None;
-        self.recent = recent::first(recent).map(|first| (first, None));
+        let first = recent::first(recent);
+        self.recent = first.map(|(first, _)| (first, None));
         let ends = self.lines(bytes, scan, &mut last, &mut take)?;
         let place = self.recent.take().and_then(|(_, place)| place);
         let (whole, rest) = bytes.split_at_checked(ends).unwrap_or_default();
@@ -207,7 +208,9 @@ impl Reading {
         let lost = if self.line < self.head_ends { &[] } else { lost };
         let mut known = Cow::Borrowed(whole);
         if lost.is_empty() {
-            self.broken(rest, ends, scan)?;
+            let is_there = |(_, line)| whole.get(place?..)?.starts_with(line).then_some(());
+            let promised = first.and_then(is_there).is_none();
+            self.broken(rest, ends, promised, scan)?;
         } else {
             scan.torn = (!rest.is_empty()).then(|| self.torn(rest, ends, before));
             // They are the very bytes that were written in this place: what was written after them is behind them.
@@ -318,14 +321,19 @@ impl Reading {
         }
     }
 
-    /// A line that is not whole, and what follows it: torn, if nothing does and it was not written as part of a head.
-    fn broken(&mut self, rest: &[u8], offset: usize, scan: &mut Scan) -> Result<(), ReadError> {
+    /// A line that is not whole, and what follows it: torn, if nothing does and it was not written as part of a head; or if
+    /// nobody was `promised` that what is there is durable, and it is blank as what never came to the disk.
+    fn broken(&mut self, rest: &[u8], offset: usize, promised: bool, scan: &mut Scan) -> Result<(), ReadError> {
         if rest.is_empty() {
             return Ok(());
         }
         let end = rest.iter().position(|byte| *byte == b'\n');
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         let follows = end.is_some_and(|end| end + 1 < rest.len());
+        if !promised && line.contains(&0) {
+            scan.torn = Some(self.torn(rest, offset, scan.next));
+            return Ok(());
+        }
         let before = self.line;
         self.line += 1;
         let what = match (end.is_some(), Whole::check(line).is_some()) {

@@ -6,6 +6,10 @@
 //! [`SYNC_EVERY`](super::SYNC_EVERY), and what a decision needs before that is put here, too: each line that the segment
 //! on disk may not have yet. Where the segment turns out to end early, after a power cut, its lines go on from here.
 //!
+//! It begins with the newest line that the segment on disk has, and is written anew with it after each sync of the segment,
+//! before anybody is told. So whatever is durable is in the segment up to that line, or here: what is missing from the
+//! segment behind it, and not here, was promised to nobody, and need not stop a start.
+//!
 //! Nothing here is believed that does not continue the chain of the segment, so what is left of earlier lines does no
 //! harm, and a file that is not there, or that could not be made, is only slower.
 
@@ -26,7 +30,7 @@ const SIZE: usize = 1 << 20;
 /// What the writer knows of it.
 pub(super) struct Recent {
     file: Box<dyn PreparedFile>,
-    /// So much of it is taken by lines that a decision waited for.
+    /// So much of it is taken by the line that it begins with, and by those that a decision waited for.
     end: usize,
     /// Lines that the segment has, and this not yet.
     lines: Vec<u8>,
@@ -35,11 +39,13 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Makes the file, on disk. What an older one holds must be in the segments, on disk.
-    pub(super) fn make(storage: &mut dyn Storage) -> io::Result<Self> {
+    /// Makes the file, on disk. What an older one holds must be in the segments, on disk, up to the line `newest`.
+    pub(super) fn make(storage: &mut dyn Storage, newest: &[u8]) -> io::Result<Self> {
         let file = storage.prepare(FILE, SIZE)?;
         storage.sync()?;
-        Ok(Self { file, end: 0, lines: Vec::new(), full: false })
+        let mut recent = Self { file, end: 0, lines: Vec::new(), full: false };
+        recent.restart(newest)?;
+        Ok(recent)
     }
 
     /// The segment has these, too.
@@ -64,10 +70,14 @@ impl Recent {
         Ok(())
     }
 
-    /// The segment is on disk: nothing of this is needed any more.
-    pub(super) fn restart(&mut self) {
-        self.lines.clear();
+    /// The segment is on disk up to the line `newest`: nothing else of this is needed any more.
+    pub(super) fn restart(&mut self, newest: &[u8]) -> io::Result<()> {
+        // One that does not fit says nothing.
+        let newest = if newest.len() > SIZE { b"\n" } else { newest };
         (self.end, self.full) = (0, false);
+        self.lines.clear();
+        self.lines.extend_from_slice(newest);
+        self.sync()
     }
 }
 
@@ -90,9 +100,10 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Number of the first record in `recent`, if there is one.
-pub(super) fn first(recent: &[u8]) -> Option<Seq> {
-    numbered(recent.split_inclusive(|byte| *byte == b'\n').next()?).map(|(seq, _)| seq)
+/// The first line in `recent`, if it is whole, with its end.
+pub(super) fn first(recent: &[u8]) -> Option<(Seq, &[u8])> {
+    let line = recent.split_inclusive(|byte| *byte == b'\n').next()?;
+    numbered(line).map(|(seq, _)| (seq, line))
 }
 
 fn numbered(line: &[u8]) -> Option<(Seq, Whole<'_>)> {
