@@ -208,6 +208,9 @@ impl Journal {
         mend(&folder, &scan)?;
         remove_unfinished(&folder, storage.as_mut())?;
         let mut writer = writer(options, storage, mirror, &scan, at)?;
+        // Before anything more is written: so it is known at any moment how much of it nobody was promised.
+        writer.sync()?;
+        writer.prepare();
         let wall = writer::wall();
         let start = writer.identity.start();
         writer.push(&mut Entry { at, group: None, body: start }, wall)?;
@@ -225,7 +228,6 @@ impl Journal {
         }
         writer.sync()?;
         writer.retain(wall);
-        writer.prepare();
         let shared = Arc::new(Shared::default());
         let thread = {
             let shared = Arc::clone(&shared);
@@ -343,7 +345,7 @@ fn writer(
         head: 0,
         clock,
         buffer: Vec::new(),
-        newest: Vec::new(),
+        newest: scan.newest.clone(),
         // What a killed process wrote may not be on disk yet, and is decided by from now on.
         unsynced: Some(clock.now()),
         last_sync: Duration::ZERO,

@@ -85,6 +85,8 @@ pub(super) struct Scan {
     pub(super) torn: Option<Torn>,
     /// The end of the newest segment as the recent lines know it.
     pub(super) tail: Option<Tail>,
+    /// The newest line, with its end.
+    pub(super) newest: Vec<u8>,
     /// What the next record continues.
     pub(super) next: Seq,
     pub(super) link: Link,
@@ -140,7 +142,8 @@ impl Segments {
     /// The folder cannot be read.
     pub fn open(folder: &Path) -> Result<Self, ReadError> {
         let names = segment::list(folder).map_err(|error| ReadError::io(folder, error))?;
-        let scan = Scan { segments: Vec::new(), torn: None, tail: None, next: 1, link: Link::FIRST };
+        let scan =
+            Scan { segments: Vec::new(), torn: None, tail: None, newest: Vec::new(), next: 1, link: Link::FIRST };
         let newest = names.last().copied();
         Ok(Self { folder: folder.to_owned(), left: names.into_iter(), newest, from: From::Oldest, scan })
     }
@@ -231,6 +234,7 @@ impl Reading {
             let lost = if lost.is_empty() { 0 } else { after.saturating_sub(before) };
             scan.tail = Some(Tail { segment: self.name.clone(), offset, lines, lost });
         }
+        scan.newest = known.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default().to_vec();
         self.finish(known.len(), scan, last.as_ref())
     }
 
