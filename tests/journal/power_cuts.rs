@@ -235,3 +235,30 @@ fn what_is_no_file_under_the_name_of_the_recent_records_is_named() {
     fs::File::create(folder.recent()).unwrap().set_len(1 << 40).unwrap();
     assert!(folder.recover().is_ok(), "no more is read than the journal puts there");
 }
+
+#[test]
+fn whoever_reads_while_a_supervisor_writes_finds_no_damage() {
+    let folder = Folder::new("read-along");
+    let options = Options { segment_size: 20_000, ..folder.options() };
+    let (journal, _) = Journal::open(options, at(0)).unwrap();
+    let mut desk = Desk::new("main", &journal.handle());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..300 {
+                (0..5).for_each(|_| desk.probe("west", true));
+                desk.evaluate(FenceClaim::None).unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        let mut newest = 0;
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            let next = folder.recover().unwrap().next;
+            assert!(next >= newest, "{next} after {newest}");
+            newest = next;
+            folder.verify().unwrap();
+        }
+    });
+    journal.close(at(9), "end").unwrap();
+    folder.verify().unwrap();
+}
