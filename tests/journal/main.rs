@@ -14,3 +14,4 @@ mod kills;
 mod power_cuts;
 mod segments;
 mod storage;
+mod write_back;

@@ -13,10 +13,15 @@ impl Folder {
         self.0.join("RECENT")
     }
 
+    /// Where the recent records are kept as they were: once in a second they begin anew.
+    fn then(&self) -> PathBuf {
+        self.0.join("then")
+    }
+
     /// The folder as a power cut leaves it: the newest segment holds `segment`.
     fn after_a_power_cut(&self, segment: &[u8]) -> Self {
         let left = self.copy("power-cut");
-        fs::copy(self.recent(), left.recent()).unwrap();
+        fs::copy(self.then(), left.recent()).unwrap();
         fs::write(left.newest(), segment).unwrap();
         left
     }
@@ -33,12 +38,12 @@ fn written(name: &str) -> (Folder, Journal, Desk, usize, Seq) {
         let epoch = desk.epoch();
         let last = desk.decide(Input::Evaluate(Evaluation::Failover, FenceClaim::Epoch(epoch))).unwrap();
         desk.durably(note("one more"));
-        // Once in a second the segment itself is synced, and the recent records begin anew.
         let (recent, segment) = (fs::read(folder.recent()).unwrap(), fs::read(folder.newest()).unwrap());
         let first = &recent[..=recent.iter().position(|byte| *byte == b'\n').unwrap()];
         let begin = segment.windows(first.len()).position(|window| window == first);
         let is_there = |seq: Seq| String::from_utf8_lossy(&recent).contains(&format!("{{\"seq\":{seq},"));
         if let Some(begin) = begin.filter(|_| is_there(last) && is_there(last + 1)) {
+            fs::write(folder.then(), recent).unwrap();
             return (folder, journal, desk, begin, last + 1);
         }
     }
@@ -95,22 +100,81 @@ fn a_hole_that_the_recent_records_fill_is_filled() {
     drop(journal);
 }
 
-#[test]
-fn a_hole_before_a_record_that_only_the_segment_has_is_damage() {
-    let (folder, journal, mut desk, begin, _) = written("hole-before");
+/// A journal with an observation behind its recent records, where those begin, and its segment. Observations are written
+/// within milliseconds, and are no recent records before a decision follows.
+fn written_on(name: &str) -> (Folder, Journal, Desk, usize, Vec<u8>) {
+    let (folder, journal, mut desk, begin, _) = written(name);
     let before = fs::read(folder.newest()).unwrap().len();
     desk.probe("south", true);
-    // Observations are written within milliseconds, and are no recent records before a decision follows.
-    while fs::read(folder.newest()).unwrap().len() == before {
+    let whole = loop {
+        let whole = fs::read(folder.newest()).unwrap();
+        if whole.len() > before {
+            break whole;
+        }
         std::thread::yield_now();
-    }
-    let mut holed = fs::read(folder.newest()).unwrap();
-    holed[begin..begin + 40].fill(0);
+    };
+    (folder, journal, desk, begin, whole)
+}
+
+#[test]
+fn a_record_that_only_the_segment_has_stays_behind_a_hole_that_is_filled() {
+    let (folder, journal, desk, begin, whole) = written_on("hole-before");
+    let mut holed = whole.clone();
+    holed[begin..begin + 512].fill(0);
     let left = folder.after_a_power_cut(&holed);
-    let line = 1 + holed[..begin].iter().filter(|byte| **byte == b'\n').count() as u64;
-    assert_eq!(damage(&left.recover().unwrap_err()).line, line);
+    let (opened, recovered) = left.open();
+    assert_eq!(recovered.groups["main"].snapshot, desk.snapshot());
+    drop(opened);
+    assert!(left.text().as_bytes().starts_with(&whole));
+    assert_eq!(codes(&left).iter().filter(|code| *code == "LOST_TAIL" || *code == "TORN_TAIL").count(), 2);
+    left.verify().unwrap();
+    drop(journal);
+}
+
+#[test]
+fn a_hole_in_what_nobody_was_promised_is_cut_with_what_is_behind_it_where_that_is_known() {
+    let (folder, journal, mut desk, _, whole) = written_on("unpromised");
+    let promised = desk.durably(note("decided"));
+    fs::copy(folder.recent(), folder.then()).unwrap();
+    let begin = fs::read(folder.newest()).unwrap().len();
+    assert!(begin > whole.len());
+    let mut last = whole;
+    while last.iter().skip(begin).filter(|byte| **byte == b'\n').count() < 3 {
+        desk.probe("south", true);
+        last = fs::read(folder.newest()).unwrap();
+    }
+    last[begin + 10..begin + 40].fill(0);
+    let left = folder.after_a_power_cut(&last);
+    let (opened, recovered) = left.open();
+    assert!(recovered.next > promised && recovered.next <= promised + 3, "{} after {promised}", recovered.next);
+    let torn = recovered.torn.unwrap();
+    assert_eq!(
+        fs::read(left.0.join(format!("torn-{}.bin", torn.seq))).unwrap(),
+        &last[begin..],
+        "nothing is thrown away"
+    );
+    drop(opened);
+    left.verify().unwrap();
+    // Without the recent records it is not known what was promised.
+    let left = folder.after_a_power_cut(&last);
+    fs::remove_file(left.recent()).unwrap();
+    assert!(damage(&left.recover().unwrap_err()).what.contains("checksum"));
+    // And what is changed is not what a power cut leaves.
+    last[begin + 10..begin + 40].fill(b'x');
+    let left = folder.after_a_power_cut(&last);
+    assert!(damage(&left.recover().unwrap_err()).what.contains("checksum"));
+    drop(journal);
+}
+
+#[test]
+fn what_no_power_cut_does_before_a_record_that_only_the_segment_has_is_damage() {
+    let (folder, journal, _, begin, whole) = written_on("edited");
+    let mut edited = whole;
+    edited.insert(begin + 40, b'x');
+    let left = folder.after_a_power_cut(&edited);
+    assert!(damage(&left.recover().unwrap_err()).what.contains("a whole record behind it"));
     assert!(Journal::open(left.options(), at(0)).is_err());
-    assert_eq!(fs::read(left.newest()).unwrap(), holed, "nothing was changed");
+    assert_eq!(fs::read(left.newest()).unwrap(), edited, "nothing was changed");
     drop(journal);
 }
 
@@ -122,12 +186,79 @@ fn recent_records_of_another_journal_or_none_at_all_change_nothing() {
     let alone = folder.copy("alone");
     fs::write(alone.newest(), cut).unwrap();
     let expected = alone.recover().unwrap();
-    let recent = fs::read(other.recent()).unwrap();
-    let half = fs::read(folder.recent()).unwrap().split_off(100);
+    let recent = fs::read(other.then()).unwrap();
+    let half = fs::read(folder.then()).unwrap().split_off(100);
     for recent in [recent, half, vec![0; 1 << 20], b"\n\n\n".to_vec(), Vec::new()] {
         let left = folder.after_a_power_cut(cut);
         fs::write(left.recent(), recent).unwrap();
         assert_eq!(left.recover().unwrap(), expected);
     }
     drop((journal, other_journal));
+}
+
+#[test]
+fn what_is_there_under_the_name_of_the_recent_records_is_never_written_to() {
+    let (folder, journal, _, begin, _) = written("linked");
+    let cut = &fs::read(folder.newest()).unwrap()[..begin];
+    let left = folder.after_a_power_cut(cut);
+    let expected = left.recover().unwrap().next;
+    let (backup, target) = (left.0.join("backup"), left.0.join("target"));
+    fs::rename(left.recent(), &target).unwrap();
+    fs::hard_link(&target, &backup).unwrap();
+    std::os::unix::fs::symlink(&target, left.recent()).unwrap();
+    fs::set_permissions(&target, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
+    let (opened, recovered) = left.open();
+    assert_eq!(recovered.next, expected, "a link is read");
+    assert!(fs::symlink_metadata(left.recent()).unwrap().is_file(), "and gives way to a file");
+    assert_eq!(fs::read(&backup).unwrap(), fs::read(folder.then()).unwrap());
+    drop((opened, journal));
+}
+
+#[test]
+fn what_is_no_file_under_the_name_of_the_recent_records_is_named() {
+    let (folder, _) = small("no-file");
+    let refused = |folder: &Folder| {
+        let expected = format!(
+            "{}: the journal's recent records are expected here, and this is no file",
+            folder.recent().display()
+        );
+        assert_eq!(folder.recover().unwrap_err().to_string(), expected);
+        assert_eq!(Journal::open(folder.options(), at(0)).unwrap_err().to_string(), expected);
+    };
+    fs::create_dir(folder.recent()).unwrap();
+    refused(&folder);
+    fs::remove_dir(folder.recent()).unwrap();
+    // Whoever opens this waits for somebody who writes to it.
+    assert!(std::process::Command::new("mkfifo").arg(folder.recent()).status().unwrap().success());
+    refused(&folder);
+    fs::remove_file(folder.recent()).unwrap();
+    fs::File::create(folder.recent()).unwrap().set_len(1 << 40).unwrap();
+    assert!(folder.recover().is_ok(), "no more is read than the journal puts there");
+}
+
+#[test]
+fn whoever_reads_while_a_supervisor_writes_finds_no_damage() {
+    let folder = Folder::new("read-along");
+    let options = Options { segment_size: 20_000, ..folder.options() };
+    let (journal, _) = Journal::open(options, at(0)).unwrap();
+    let mut desk = Desk::new("main", &journal.handle());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..300 {
+                (0..5).for_each(|_| desk.probe("west", true));
+                desk.evaluate(FenceClaim::None).unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        let mut newest = 0;
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            let next = folder.recover().unwrap().next;
+            assert!(next >= newest, "{next} after {newest}");
+            newest = next;
+            folder.verify().unwrap();
+        }
+    });
+    journal.close(at(9), "end").unwrap();
+    folder.verify().unwrap();
 }

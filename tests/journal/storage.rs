@@ -310,6 +310,51 @@ fn recent_records_that_cannot_be_put_on_disk_fail_the_journal() {
 }
 
 #[test]
+fn a_segment_that_cannot_be_put_on_disk_fails_the_journal_though_decisions_do_not_wait_for_it() {
+    let folder = Folder::new("segment-fails");
+    let (journal, _, plan) = folder.open_on(folder.options(), Plan::default());
+    let mut desk = Desk::new("main", &journal.handle());
+    desk.fail_over();
+    plan.fail("sync", io::ErrorKind::Other);
+    let mut last = 0;
+    let failed = loop {
+        match desk.evaluate(FenceClaim::None) {
+            Ok(seq) => last = seq,
+            Err(failed) => break failed,
+        }
+    };
+    assert!(matches!(&failed, JournalFailed::Storage { file, .. } if file.ends_with(".jsonl")), "{failed:?}");
+    let calls = plan.calls();
+    assert_eq!(journal.handle().append(desk.entry(note("more"))), Err(failed.clone()));
+    assert_eq!(journal.close(at(9), "end"), Err(failed));
+    assert_eq!(plan.calls(), calls, "storage was touched after its first failure");
+    // The kernel may have dropped what it could not write.
+    let recent = folder.0.join("RECENT");
+    assert!(String::from_utf8_lossy(&fs::read(recent).unwrap()).contains(&format!("{{\"seq\":{last},")));
+    let (journal, recovered) = folder.open();
+    assert!(recovered.next > last, "a durable record is lost");
+    journal.close(at(50), "end").unwrap();
+    folder.verify().unwrap();
+}
+
+#[test]
+fn where_somebody_removes_the_recent_records_decisions_wait_for_the_segment() {
+    let folder = Folder::new("recent-removed");
+    let (journal, _, plan) = folder.open_on(folder.options(), Plan::default());
+    let desk = Desk::new("main", &journal.handle());
+    desk.durably(note("good"));
+    fs::remove_file(folder.0.join("RECENT")).unwrap();
+    let syncs = plan.count("sync");
+    desk.durably(note("the first to find out"));
+    assert!(plan.count("sync") > syncs, "the segment was not synced");
+    let (syncs, recent) = (plan.count("sync"), plan.count("sync recent"));
+    let last = desk.durably(note("more"));
+    assert_eq!((plan.count("sync") - syncs, plan.count("sync recent") - recent), (1, 0));
+    journal.close(at(9), "end").unwrap();
+    assert!(folder.verify().unwrap().records() > last);
+}
+
+#[test]
 fn b40_a_full_disk_fails_the_journal_and_says_so() {
     let folder = Folder::new("enospc");
     let (journal, _, plan) = folder.faulty(folder.options());

@@ -59,7 +59,9 @@
 //! last line in two, or that joins the last two.
 //!
 //! Before that, where the newest segment ends or is broken, its lines go on from `RECENT`, as far as those continue the
-//! chain, and unless a whole record that only the segment has would be lost. They are put back, which is noted (LOST_TAIL).
+//! chain, and then from the segment again, behind the place of those lines. They are put back, which is noted (LOST_TAIL).
+//! `RECENT` also says up to which line the segment is on disk. So a blank behind that line and behind what is in `RECENT` is
+//! what a power cut left of records that nobody was told to be durable: it is cut like a torn line, with all behind it.
 //! After a kill, which loses nothing that was written, the end of the segment is written anew all the same: a sync that
 //! failed may have left pages that only look as if they were on disk.
 
@@ -203,9 +205,12 @@ impl Journal {
         let (mirror, scan) = read::follow(&folder, options.follow)?;
         let recovered = Recovered::of(&mirror, &scan);
         let aside = scan.torn.as_ref().map(|torn| set_aside(&folder, torn)).transpose()?;
-        scan.tail.as_ref().map_or(Ok(()), |tail| put_back(&folder, tail))?;
+        mend(&folder, &scan)?;
         remove_unfinished(&folder, storage.as_mut())?;
         let mut writer = writer(options, storage, mirror, &scan, at)?;
+        // Before anything more is written: so it is known at any moment how much of it nobody was promised.
+        writer.sync()?;
+        writer.prepare();
         let wall = writer::wall();
         let start = writer.identity.start();
         writer.push(&mut Entry { at, group: None, body: start }, wall)?;
@@ -218,12 +223,11 @@ impl Journal {
             writer.push(&mut Entry::note(at, "TORN_TAIL", text), wall)?;
         }
         if let Some(Tail { segment, lost: lost @ 1.., .. }) = &scan.tail {
-            let text = format!("{segment}: its last {lost} records had not reached the disk and were put back");
+            let text = format!("{segment}: {lost} records had not reached the disk as a whole and were put back");
             writer.push(&mut Entry::note(at, "LOST_TAIL", text), wall)?;
         }
         writer.sync()?;
         writer.retain(wall);
-        writer.prepare();
         let shared = Arc::new(Shared::default());
         let thread = {
             let shared = Arc::clone(&shared);
@@ -279,19 +283,20 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
     })
 }
 
-/// Keeps a torn last line aside, then cuts it.
+/// Keeps a torn last line aside.
 fn set_aside(folder: &Path, torn: &Torn) -> Result<String, ReadError> {
-    let path = folder.join(&torn.segment);
-    let aside = segment::keep_aside(folder, torn.seq, &torn.bytes).map_err(|error| ReadError::io(folder, error))?;
-    segment::cut(&path, torn.offset).map_err(|error| ReadError::io(&path, error))?;
-    Ok(aside)
+    segment::keep_aside(folder, torn.seq, &torn.bytes).map_err(|error| ReadError::io(folder, error))
 }
 
-/// Writes the end of the newest segment anew, with the records that it lost.
-fn put_back(folder: &Path, tail: &Tail) -> Result<(), ReadError> {
-    let path = folder.join(&tail.segment);
-    let at = u64::try_from(tail.offset).unwrap_or(u64::MAX);
-    segment::write_anew(&path, &tail.lines, at).map_err(|error| ReadError::io(&path, error))
+/// Writes the end of the newest segment anew, with the records that it lost and without a torn last line.
+fn mend(folder: &Path, scan: &Scan) -> Result<(), ReadError> {
+    let (segment, at, lines) = match (&scan.tail, &scan.torn) {
+        (Some(tail), _) => (&tail.segment, u64::try_from(tail.offset).unwrap_or(u64::MAX), &*tail.lines),
+        (None, Some(torn)) => (&torn.segment, torn.offset, &[][..]),
+        (None, None) => return Ok(()),
+    };
+    let path = folder.join(segment);
+    segment::end_with(&path, lines, at).map_err(|error| ReadError::io(&path, error))
 }
 
 /// Segments whose head was not complete: nothing was ever written to them that is not in the segment before.
@@ -340,6 +345,7 @@ fn writer(
         head: 0,
         clock,
         buffer: Vec::new(),
+        newest: scan.newest.clone(),
         // What a killed process wrote may not be on disk yet, and is decided by from now on.
         unsynced: Some(clock.now()),
         last_sync: Duration::ZERO,

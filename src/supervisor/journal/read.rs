@@ -1,5 +1,6 @@
 //! Segments -> records, each checked; and what a journal comes to.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -84,6 +85,8 @@ pub(super) struct Scan {
     pub(super) torn: Option<Torn>,
     /// The end of the newest segment as the recent lines know it.
     pub(super) tail: Option<Tail>,
+    /// The newest line, with its end.
+    pub(super) newest: Vec<u8>,
     /// What the next record continues.
     pub(super) next: Seq,
     pub(super) link: Link,
@@ -95,8 +98,9 @@ pub(super) struct Tail {
     pub(super) segment: String,
     /// Where it begins, in bytes.
     pub(super) offset: usize,
+    /// All that is to be there, up to the segment's end.
     pub(super) lines: Vec<u8>,
-    /// How many records at its end the segment lost.
+    /// How many of its records were not on disk as a whole.
     pub(super) lost: Seq,
 }
 
@@ -138,7 +142,8 @@ impl Segments {
     /// The folder cannot be read.
     pub fn open(folder: &Path) -> Result<Self, ReadError> {
         let names = segment::list(folder).map_err(|error| ReadError::io(folder, error))?;
-        let scan = Scan { segments: Vec::new(), torn: None, tail: None, next: 1, link: Link::FIRST };
+        let scan =
+            Scan { segments: Vec::new(), torn: None, tail: None, newest: Vec::new(), next: 1, link: Link::FIRST };
         let newest = names.last().copied();
         Ok(Self { folder: folder.to_owned(), left: names.into_iter(), newest, from: From::Oldest, scan })
     }
@@ -195,26 +200,42 @@ impl Reading {
         mut take: impl FnMut(&Record, bool) -> Result<(), String>,
     ) -> Result<(), ReadError> {
         let mut last = None;
-        self.recent = recent::first(recent).map(|first| (first, None));
+        let first = recent::first(recent);
+        self.recent = first.map(|(first, _)| (first, None));
         let ends = self.lines(bytes, scan, &mut last, &mut take)?;
+        let place = self.recent.take().and_then(|(_, place)| place);
         let (whole, rest) = bytes.split_at_checked(ends).unwrap_or_default();
-        let (lost, next) = recent::after(recent, scan.next, scan.link);
         let before = scan.next;
-        let tail = self.recent.take().and_then(|(first, place)| place.or((first == before).then_some(ends)));
-        let goes_on = !lost.is_empty() && self.line >= self.head_ends && !has_more(rest, next);
-        if goes_on {
+        let (lost, after) = recent::after(recent, before, scan.link);
+        // A head is on disk before its segment has a name.
+        let lost = if self.line < self.head_ends { &[] } else { lost };
+        let mut known = Cow::Borrowed(whole);
+        if lost.is_empty() {
+            let is_there = |(_, line)| whole.get(place?..)?.starts_with(line).then_some(());
+            let promised = first.and_then(is_there).is_none();
+            self.broken(rest, ends, promised, scan)?;
+        } else {
             scan.torn = (!rest.is_empty()).then(|| self.torn(rest, ends, before));
-            self.lines(lost, scan, &mut last, &mut take)?;
-        } else if !rest.is_empty() {
-            self.broken(rest, ends, scan)?;
+            // They are the very bytes that were written in this place: what was written after them is behind them.
+            known.to_mut().extend_from_slice(lost);
+            known.to_mut().extend_from_slice(rest.get(lost.len()..).unwrap_or_default());
+            let filled = known.get(ends..).unwrap_or_default();
+            let more = self.lines(filled, scan, &mut last, &mut take)?;
+            let behind = known.to_mut().split_off(ends.saturating_add(more));
+            // A segment that lacks these was not synced since, so nobody was told that what is behind them is durable; unless
+            // it is no power cut that took them.
+            if !is_holed(rest, lost) && (has_more(&behind, scan.next) || has_newer(rest, scan.next)) {
+                self.line += 1;
+                return Err(self.damage("a broken line, and a whole record behind it that does not follow"));
+            }
         }
-        let lost = if goes_on { lost } else { &[] };
-        if let Some(offset) = tail {
-            let lines = [whole.get(offset..).unwrap_or_default(), lost].concat();
-            let lost = scan.next.saturating_sub(before);
+        if let Some(offset) = place.or((!lost.is_empty()).then_some(ends)) {
+            let lines = known.get(offset..).unwrap_or_default().to_vec();
+            let lost = if lost.is_empty() { 0 } else { after.saturating_sub(before) };
             scan.tail = Some(Tail { segment: self.name.clone(), offset, lines, lost });
         }
-        self.finish(ends.saturating_add(lost.len()), scan, last.as_ref())
+        scan.newest = known.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default().to_vec();
+        self.finish(known.len(), scan, last.as_ref())
     }
 
     /// Hands out whole lines, up to the end or the first that is broken: gives its place.
@@ -304,11 +325,19 @@ impl Reading {
         }
     }
 
-    /// A line that is not whole, and what follows it: torn, if nothing does and it was not written as part of a head.
-    fn broken(&mut self, rest: &[u8], offset: usize, scan: &mut Scan) -> Result<(), ReadError> {
+    /// A line that is not whole, and what follows it: torn, if nothing does and it was not written as part of a head; or if
+    /// nobody was `promised` that what is there is durable, and it is blank as what never came to the disk.
+    fn broken(&mut self, rest: &[u8], offset: usize, promised: bool, scan: &mut Scan) -> Result<(), ReadError> {
+        if rest.is_empty() {
+            return Ok(());
+        }
         let end = rest.iter().position(|byte| *byte == b'\n');
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         let follows = end.is_some_and(|end| end + 1 < rest.len());
+        if !promised && line.contains(&0) {
+            scan.torn = Some(self.torn(rest, offset, scan.next));
+            return Ok(());
+        }
         let before = self.line;
         self.line += 1;
         let what = match (end.is_some(), Whole::check(line).is_some()) {
@@ -342,10 +371,20 @@ impl Reading {
     }
 }
 
+/// Whether `rest` is `lost`, but for what never came to the disk.
+fn is_holed(rest: &[u8], lost: &[u8]) -> bool {
+    rest.iter().zip(lost).all(|(have, wrote)| have == wrote || *have == 0)
+}
+
 /// Whether what stands in place of a broken line holds a whole record from number `next` on: one that nothing else has.
-fn has_more(rest: &[u8], next: Seq) -> bool {
+fn has_newer(rest: &[u8], next: Seq) -> bool {
     let newer = |line| Whole::check(line).and_then(Whole::seq).is_some_and(|seq| seq >= next);
-    rest.split(|byte| *byte == b'\n').any(|line| newer(line) || Whole::is_followed(line))
+    rest.split(|byte| *byte == b'\n').any(newer)
+}
+
+/// The same, also where the end of that record is damaged.
+fn has_more(rest: &[u8], next: Seq) -> bool {
+    has_newer(rest, next) || rest.split(|byte| *byte == b'\n').any(Whole::is_followed)
 }
 
 /// What a journal comes to: everything that a supervisor needs to go on.

@@ -6,11 +6,15 @@
 //! [`SYNC_EVERY`](super::SYNC_EVERY), and what a decision needs before that is put here, too: each line that the segment
 //! on disk may not have yet. Where the segment turns out to end early, after a power cut, its lines go on from here.
 //!
+//! It begins with the newest line that the segment on disk has, and is written anew with it after each sync of the segment,
+//! before anybody is told. So whatever is durable is in the segment up to that line, or here: what is missing from the
+//! segment behind it, and not here, was promised to nobody, and need not stop a start.
+//!
 //! Nothing here is believed that does not continue the chain of the segment, so what is left of earlier lines does no
 //! harm, and a file that is not there, or that could not be made, is only slower.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::line::{Link, Whole};
@@ -26,7 +30,7 @@ const SIZE: usize = 1 << 20;
 /// What the writer knows of it.
 pub(super) struct Recent {
     file: Box<dyn PreparedFile>,
-    /// So much of it is taken by lines that a decision waited for.
+    /// So much of it is taken by the line that it begins with, and by those that a decision waited for.
     end: usize,
     /// Lines that the segment has, and this not yet.
     lines: Vec<u8>,
@@ -35,11 +39,13 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Makes the file, on disk. What an older one holds must be in the segments, on disk.
-    pub(super) fn make(storage: &mut dyn Storage) -> io::Result<Self> {
+    /// Makes the file, on disk. What an older one holds must be in the segments, on disk, up to the line `newest`.
+    pub(super) fn make(storage: &mut dyn Storage, newest: &[u8]) -> io::Result<Self> {
         let file = storage.prepare(FILE, SIZE)?;
         storage.sync()?;
-        Ok(Self { file, end: 0, lines: Vec::new(), full: false })
+        let mut recent = Self { file, end: 0, lines: Vec::new(), full: false };
+        recent.restart(newest)?;
+        Ok(recent)
     }
 
     /// The segment has these, too.
@@ -64,25 +70,40 @@ impl Recent {
         Ok(())
     }
 
-    /// The segment is on disk: nothing of this is needed any more.
-    pub(super) fn restart(&mut self) {
-        self.lines.clear();
+    /// The segment is on disk up to the line `newest`: nothing else of this is needed any more.
+    pub(super) fn restart(&mut self, newest: &[u8]) -> io::Result<()> {
+        // One that does not fit says nothing.
+        let newest = if newest.len() > SIZE { b"\n" } else { newest };
         (self.end, self.full) = (0, false);
+        self.lines.clear();
+        self.lines.extend_from_slice(newest);
+        self.sync()
     }
 }
 
 /// What the file in `folder` holds; nothing if there is none.
 pub(super) fn read(folder: &Path) -> Result<Vec<u8>, ReadError> {
     let path = folder.join(FILE);
-    match fs::read(&path) {
+    match bytes(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read.map_err(|error| ReadError::io(&path, error)),
     }
 }
 
-/// Number of the first record in `recent`, if there is one.
-pub(super) fn first(recent: &[u8]) -> Option<Seq> {
-    numbered(recent.split_inclusive(|byte| *byte == b'\n').next()?).map(|(seq, _)| seq)
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    // What is no file of the journal's may never end, or never begin.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("the journal's recent records are expected here, and this is no file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(SIZE as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The first line in `recent`, if it is whole, with its end.
+pub(super) fn first(recent: &[u8]) -> Option<(Seq, &[u8])> {
+    let line = recent.split_inclusive(|byte| *byte == b'\n').next()?;
+    numbered(line).map(|(seq, _)| (seq, line))
 }
 
 fn numbered(line: &[u8]) -> Option<(Seq, Whole<'_>)> {

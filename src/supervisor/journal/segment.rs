@@ -209,7 +209,12 @@ impl Storage for Disk {
 
     fn prepare(&mut self, name: &str, bytes: usize) -> io::Result<Box<dyn PreparedFile>> {
         let path = self.folder.join(name);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        // Never into what is there: it may be a link, to another file or in a backup.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         let made = file.write_all(&vec![0; bytes]).and_then(|()| file.sync_all());
         if let Err(error) = made {
             // What does not fit must not take the room that the segments need.
@@ -293,16 +298,10 @@ pub(super) fn keep_aside(folder: &Path, seq: Seq, bytes: &[u8]) -> io::Result<St
     Err(io::Error::other(format!("{MOST} files torn-{seq}-*.bin are there already")))
 }
 
-/// Cuts a file to `length`, on disk.
-pub(super) fn cut(path: &Path, length: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(length)?;
-    file.sync_all()
-}
-
-/// Writes `bytes` into a file from byte `at` on, on disk.
-pub(super) fn write_anew(path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+/// Has a file end with `bytes`, from byte `at` on, on disk.
+pub(super) fn end_with(path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.write_all_at(bytes, at)?;
+    file.set_len(at.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX)))?;
     file.sync_all()
 }

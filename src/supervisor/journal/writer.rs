@@ -90,6 +90,8 @@ pub(super) struct Writer {
     pub(super) clock: BootClock,
     /// Lines that are not written yet.
     pub(super) buffer: Vec<u8>,
+    /// The newest line that was written, with its end.
+    pub(super) newest: Vec<u8>,
     /// When the oldest line was written that the segment on disk does not have yet.
     pub(super) unsynced: Option<Timestamp>,
     /// How long the last sync took.
@@ -192,9 +194,18 @@ impl Writer {
         if let Some(recent) = &mut self.recent {
             recent.add(&self.buffer);
         }
-        self.buffer.clear();
+        self.wrote();
         self.unsynced.get_or_insert(self.clock.now());
         Ok(())
+    }
+
+    /// The lines in the buffer are written.
+    fn wrote(&mut self) {
+        if let Some(newest) = self.buffer.split_inclusive(|byte| *byte == b'\n').next_back() {
+            self.newest.clear();
+            self.newest.extend_from_slice(newest);
+        }
+        self.buffer.clear();
     }
 
     /// For how long something that was written has not been on disk.
@@ -214,10 +225,12 @@ impl Writer {
             return self.sync();
         }
         self.timed(|writer| {
-            let recent = writer.recent.as_mut().map_or(Ok(()), Recent::sync);
-            recent.map_err(|error| (recent::FILE.to_owned(), error))?;
+            if let Some(Err(error)) = writer.recent.as_mut().map(Recent::sync) {
+                writer.without_recent(error)?;
+            }
             writer.file.is_named().map_err(|error| (writer.current(), error))
-        })
+        })?;
+        if self.recent.is_none() { self.sync() } else { Ok(()) }
     }
 
     /// Writes the lines that were made and puts the segment on disk.
@@ -226,10 +239,26 @@ impl Writer {
         if self.unsynced.is_some() {
             self.timed(|writer| writer.file.sync().map_err(|error| (writer.current(), error)))?;
             self.unsynced = None;
+            self.restart_recent()?;
         }
-        if let Some(recent) = &mut self.recent {
-            recent.restart();
+        Ok(())
+    }
+
+    /// The segment is on disk.
+    fn restart_recent(&mut self) -> Result<(), JournalFailed> {
+        match self.recent.as_mut().map(|recent| recent.restart(&self.newest)) {
+            Some(Err(error)) => self.without_recent(error).map_err(|(file, error)| self.fail("sync", file, &error)),
+            _ => Ok(()),
         }
+    }
+
+    /// Somebody removed the recent records: the segment has them, too. Any other failure is one.
+    fn without_recent(&mut self, error: io::Error) -> Result<(), (String, io::Error)> {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err((recent::FILE.to_owned(), error));
+        }
+        tracing::warn!(file = recent::FILE, %error, "decisions wait for the journal's segment");
+        self.recent = None;
         Ok(())
     }
 
@@ -242,7 +271,7 @@ impl Writer {
 
     /// From now on decisions need not wait for the segment, which is on disk.
     pub(super) fn prepare(&mut self) {
-        match Recent::make(self.storage.as_mut()) {
+        match Recent::make(self.storage.as_mut(), &self.newest) {
             Ok(recent) => self.recent = Some(recent),
             Err(error) => tracing::info!(file = recent::FILE, %error, "decisions wait for the journal's segment"),
         }
@@ -282,9 +311,9 @@ impl Writer {
         if let Some(segment) = self.segments.last_mut() {
             segment.bytes = self.head;
         }
-        self.buffer.clear();
+        self.wrote();
         self.unsynced = None;
-        Ok(())
+        self.restart_recent()
     }
 
     fn store_segment(&mut self, name: &str) -> Result<Box<dyn SegmentFile>, (&'static str, String, io::Error)> {
@@ -332,11 +361,15 @@ impl Writer {
         for _ in 0..going {
             let Some(oldest) = self.segments.first() else { return };
             let name = name(oldest.first);
-            if let Err(error) = self.storage.remove(&name) {
+            let removed = self.storage.remove(&name).and_then(|()| {
+                self.segments.remove(0);
+                // Before the next one goes: after a power cut a newer one must not be gone while an older one is back.
+                self.storage.sync()
+            });
+            if let Err(error) = removed {
                 tracing::warn!(segment = %name, %error, "an old segment of the journal cannot be removed");
                 return;
             }
-            self.segments.remove(0);
         }
     }
 }
