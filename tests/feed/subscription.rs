@@ -93,7 +93,7 @@ fn a_subscription_that_cannot_be_is_refused_and_the_connection_goes_on() {
 
 #[test]
 fn neither_idle_connections_nor_subscribers_keep_a_halt_waiting() {
-    let mut rig = Rig::open(&Setting::default());
+    let rig = Rig::open(&Setting::default());
     // As many as may subscribe, of whom nobody reads after the first line; one more is told.
     let request = json!({"subscribe": true});
     let mut subscribers: Vec<_> = (0..64).map(|_| Subscriber::new(&rig, &request)).collect();
