@@ -28,7 +28,8 @@
 //! Two, whatever the number of endpoints. One carries all probes as non-blocking tasks and starts each when it is due. The
 //! other looks whether that one keeps time, and keeps it in its place while it does not: if a probe blocks the first
 //! thread, it is left to that probe and another takes its place, and the endpoint's slots fail until the call returns. (A
-//! probe that holds a session has a thread of its own for that.)
+//! probe that holds a session has a thread of its own for that.) Who has a [`Confirmer`] can live on the first thread too
+//! ([`Confirmer::runtime`]), so that what it learns becomes a probe there and then.
 
 use std::fmt;
 use std::future::poll_fn;
