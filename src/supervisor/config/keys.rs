@@ -297,7 +297,7 @@ static PROBING: Shape = Shape {
             "The same after a failure, or while an answer is overdue; default: a quarter of interval",
         ),
         key("timeout", Duration, Default("\"800ms\""), "Hard limit: resolve, connect, TLS, logon and answer together"),
-        key("jitter", Share, Default("0.1"), "Share of the interval by which endpoints are spread"),
+        key("jitter", Share, Default("0.1"), "Share of the interval by which groups are spread"),
         key(
             "no_evidence_alarm",
             Duration,

@@ -26,6 +26,9 @@ use super::{Command, Core, Effect, Entry, Event, Observed, Outcome, Reloaded, Se
 /// Messages that may wait for a group before its senders wait in turn.
 const INBOX: usize = 1024;
 
+/// Results that are taken one after another before anything else is looked at.
+const MOST_TOGETHER: usize = 64;
+
 /// Where records go.
 pub trait Ledger: Clone + Send + Sync + 'static {
     /// Writes it down soon.
@@ -243,7 +246,14 @@ impl<L: Ledger> Task<L> {
             }
             alarm.set(self.core.next_deadline(), &self.clock);
             tokio::select! {
-                Some(event) = events.recv() => self.observe(event).await,
+                Some(event) = events.recv() => {
+                    self.observe(event).await;
+                    // What was handed over with it needs no other look at everything else.
+                    for _ in 1..MOST_TOGETHER {
+                        let Ok(event) = events.try_recv() else { break };
+                        self.observe(event).await;
+                    }
+                }
                 Some((ticket, report)) = ends.recv() => {
                     self.running.remove(&ticket);
                     self.step(Event::HookEnded { ticket, report }, None).await;

@@ -12,7 +12,7 @@ use super::record::{Entry, Seq};
 use super::writer::{JournalFailed, SYNC_EVERY, wall};
 
 /// Observations are written within this time (and put on disk within [`SYNC_EVERY`]).
-pub const WRITE_WITHIN: Duration = Duration::from_millis(4);
+pub const WRITE_WITHIN: Duration = Duration::from_millis(20);
 /// The most observations that wait to be written; whoever appends one more waits.
 pub const LONGEST_QUEUE: usize = 65_536;
 

@@ -265,9 +265,10 @@ impl Core {
         let bounded = |duration: Duration| nanos(duration).clamp(SHORTEST, LONGEST);
         let interval = bounded(watch.probing.interval);
         let fast = bounded(watch.probing.interval_when_failing).min(interval);
-        // The same endpoint of the same group has the same phase, whatever else is watched.
+        // The same group has the same phase, whatever else is watched. Its endpoints share it: what they come to is handed
+        // over at once, and their group decides from results of one age.
         let group = self.outlets.get(outlet).and_then(Option::as_ref).map_or(0, |outlet| outlet.group);
-        let draw = mix(self.seed ^ mix(group << 16 | watch.endpoint.index() as u64));
+        let draw = mix(self.seed ^ mix(group));
         let jitter = if watch.probing.jitter.is_nan() { 0.0 } else { watch.probing.jitter.clamp(0.0, 1.0) };
         let phase = scaled(interval, share(draw) * jitter);
         let next_due = now.at.saturating_add(phase);

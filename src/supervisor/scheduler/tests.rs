@@ -642,34 +642,31 @@ fn zero_and_contradictory_paces_have_a_meaning() {
 }
 
 #[test]
-fn the_phase_is_within_its_share_and_always_the_same() {
+fn each_group_has_a_phase_which_its_endpoints_share() {
     let phases = |seed: u64| {
-        let (sender, _events) = mpsc::channel(10);
         let mut core = Core::new(seed, 0);
-        let outlet = core.add_outlet(sender);
-        let mut phases = Vec::new();
-        for endpoint in 0..50 {
+        let outlets: Vec<usize> = (0..25).map(|_| core.add_outlet(mpsc::channel(10).0)).collect();
+        let phase = |place: usize| {
             let probing = Probing {
                 interval: Duration::from_secs(1),
                 interval_when_failing: Duration::from_secs(1),
                 timeout: Duration::from_secs(1),
                 jitter: 0.1,
             };
-            let watch = Watch {
-                endpoint: EndpointId::from_index(endpoint),
-                probing,
-                prober: Arc::new(Nobody { overlaps: true }),
-                shared_fate: Vec::new(),
-            };
+            let (outlet, endpoint) = (outlets[place / 2], EndpointId::from_index(place as u16 % 2));
+            let watch =
+                Watch { endpoint, probing, prober: Arc::new(Nobody { overlaps: true }), shared_fate: Vec::new() };
             core.watch(outlet, watch, Now { at: T0, suspended: 0 });
-            phases.push(core.plan(0));
-            core.unwatch(outlet, EndpointId::from_index(endpoint));
-        }
-        phases
+            let phase = core.plan(0);
+            core.unwatch(outlet, endpoint);
+            phase
+        };
+        (0..50).map(phase).collect::<Vec<_>>()
     };
     let one = phases(1);
     assert!(one.iter().all(|at| (T0..T0 + 100 * MS).contains(at)), "{one:?}");
-    assert!(one.iter().max() > one.iter().min());
+    assert!(one.chunks(2).all(|group| group[0] == group[1]), "{one:?}");
+    assert!(one.windows(2).filter(|two| two[0] != two[1]).count() >= 20, "{one:?}");
     assert_eq!(one, phases(1));
     assert_ne!(one, phases(2));
 }
