@@ -3,8 +3,15 @@
 
 use std::io::Read;
 use std::net::TcpStream;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{Interest, Subscriber, set_global_default};
+use tracing::{Event, Level, Metadata};
 
 use crate::failover::{Fault, PATIENCE, Pace, Scene, Setup, Side, random};
 use crate::gates::{Gates, Plan};
@@ -24,18 +31,100 @@ struct Times {
     refused: f64,
     /// Until another path was published.
     published: f64,
+    /// Since the supervisor had learnt that its session ended, without the probe that decided.
+    own: f64,
+    /// Since it had that probe's answer.
+    decided: f64,
 }
 
-impl Times {
-    fn own(&self) -> f64 {
-        self.published - self.refused
+/// When the supervisor in this process learnt that a session ended, and that a probe failed, and when it published a path:
+/// what it traces. A thread that looked at the path all the time would take a processor from what it measures.
+static ENDS: Moments = Moments(Mutex::new(Vec::new()));
+static FAILURES: Moments = Moments(Mutex::new(Vec::new()));
+static PUBLICATIONS: Moments = Moments(Mutex::new(Vec::new()));
+
+struct Moments(Mutex<Vec<Moment>>);
+
+#[derive(Clone, Copy)]
+struct Moment {
+    at: u64,
+    /// How long that took which came to its end.
+    nanos: u64,
+}
+
+impl Moments {
+    fn add(&self, moment: Moment) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(moment);
     }
+
+    /// Those in `range`, in order.
+    fn within(&self, range: Range<u64>) -> Vec<Moment> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().copied().filter(|moment| range.contains(&moment.at)).collect()
+    }
+}
+
+impl Visit for Moment {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "nanos" {
+            self.nanos = value;
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// Hears of those three, and of nothing else.
+struct Listener;
+
+impl Listener {
+    fn heard(metadata: &Metadata<'_>) -> Option<&'static Moments> {
+        match metadata.target() {
+            _ if *metadata.level() != Level::TRACE => None,
+            "broker_failover::supervisor::running::held" => Some(&ENDS),
+            "broker_failover::supervisor::scheduler" => Some(&FAILURES),
+            "broker_failover::supervisor::group::outlets" => Some(&PUBLICATIONS),
+            _ => None,
+        }
+    }
+}
+
+impl Subscriber for Listener {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.enabled(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        Self::heard(metadata).is_some()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut moment = Moment { at: now(), nanos: 0 };
+        if let Some(moments) = Self::heard(event.metadata()) {
+            event.record(&mut moment);
+            moments.add(moment);
+        }
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }
 
 pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
     if !plan.wants("4d") {
         return;
     }
+    // Whoever was the first has it.
+    let _ = set_global_default(Listener);
     let repetitions = match plan {
         Plan { trial: true, .. } => 1,
         Plan { smoke: true, .. } => 5,
@@ -70,7 +159,8 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
             spread(of(|times| times.eof)),
             spread(of(|times| times.refused)),
             spread(published.clone()),
-            spread(of(Times::own)),
+            spread(of(|times| times.own)),
+            spread(of(|times| times.decided)),
             format!("{:.2}", median(published) / theirs),
         ]);
     }
@@ -80,6 +170,7 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
         String::new(),
         spread(observing),
         String::new(),
+        String::new(),
         "1".to_owned(),
     ]);
     lines.push([
@@ -88,12 +179,24 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
         String::new(),
         format!("{floor:.1}"),
         String::new(),
+        String::new(),
         format!("{:.2}", floor / theirs),
     ]);
     println!(
         "\n4d: SIGKILL of a server to which a session is held; {repetitions} kills each; ms, p50 (least to most)\n"
     );
-    print_table(["what", "plain thread: EOF", "and refused", "published", "our own share", "to haproxy"], lines);
+    print_table(
+        [
+            "what",
+            "plain thread: EOF",
+            "and refused",
+            "published",
+            "since the session's end",
+            "since the last failure",
+            "to haproxy",
+        ],
+        lines,
+    );
     let p50 = |name: &str, of: fn(&Times) -> f64| {
         let times = ours.iter().find(|(variant, _)| *variant == name).map(|(_, times)| times);
         times.map(|times| median(times.iter().map(of).collect()))
@@ -105,8 +208,13 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
         gates.told("4d", "killed: published, against checks every 100 ms", published / floor, [0.01, 0.01]);
     }
     // What opens another path waits for its record on disk; what closes the old one does not.
-    if let Some(own) = p50("closing", Times::own) {
-        gates.told("4d", "our own share: refused to the old path closed, p50 in us", own * 1_000.0, [100.0, 30.0]);
+    for (what, of) in [
+        ("from the session's end to the old path closed, without the probe", (|times| times.own) as fn(&Times) -> f64),
+        ("from the failure that decides to the old path closed", |times| times.decided),
+    ] {
+        if let Some(own) = p50("closing", of) {
+            gates.told("4d", format!("our own share: {what}, p50 in us"), own * 1_000.0, [100.0, 30.0]);
+        }
     }
 }
 
@@ -134,26 +242,28 @@ fn kill(pace: Pace, variant: &str) -> Times {
         let _ = TcpStream::connect(address);
         (eof, now())
     });
-    let closes = variant == "closing";
-    // Looks all the time, since what is measured is shorter than any sleep, and gives way to everybody: it must not have
-    // one of two processors to itself.
-    let published = thread::spawn(move || {
-        let begun = now();
-        loop {
-            let open = reader.path().open();
-            if open.map_or(closes, |path| path.endpoint.index() != 0) {
-                return now();
-            }
-            assert!(now() - begun < PATIENCE.as_nanos() as u64, "another path is published");
-            thread::yield_now();
-        }
-    });
     pause(2);
     let struck = now();
     scene.kill(0);
-    let since = |at: u64| at.saturating_sub(struck) as f64 / MILLI;
     let (eof, refused) = plain.join().expect("no panic");
-    Times { eof: since(eof), refused: since(refused), published: since(published.join().expect("no panic")) }
+    let closes = variant == "closing";
+    while reader.path().open().map_or(!closes, |path| path.endpoint.index() == 0) {
+        assert!(now() - struck < PATIENCE.as_nanos() as u64, "another path is published");
+        pause(1);
+    }
+    let publications = PUBLICATIONS.within(struck..now());
+    let published = if closes { publications.first() } else { publications.last() };
+    let published = published.expect("what a reader sees was published").at;
+    let ended = ENDS.within(struck..published).first().expect("its end was traced").at;
+    let failed = *FAILURES.within(struck..published).last().expect("its failure was traced");
+    let span = |from: u64, to: u64| to.saturating_sub(from) as f64 / MILLI;
+    Times {
+        eof: span(struck, eof),
+        refused: span(struck, refused),
+        published: span(struck, published),
+        own: span(ended + failed.nanos, published),
+        decided: span(failed.at, published),
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

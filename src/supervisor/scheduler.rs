@@ -52,6 +52,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
+use tracing::trace;
 
 use super::clock::{self, BootClock};
 use super::config::Probing;
@@ -192,6 +193,8 @@ pub struct Stats {
     pub confirms: u64,
     /// Probes running now.
     pub running: u64,
+    /// Those among them that stand outside the pace.
+    pub confirming: u64,
     /// Late answers dropped.
     pub late: u64,
     /// Stalls told.
@@ -209,6 +212,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How late the thread that carries the probes may be before the other one keeps time in its place: each look costs as
 /// much as a check.
 const GRACE: Duration = LOOK;
+/// How long who hands over stays awake for a confirming probe's result: to be woken takes longer than a refusal does.
+const AWAKE: Duration = Duration::from_millis(1);
 /// How long to wait for a thread that ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -233,6 +238,7 @@ impl Scheduler {
             core: Mutex::new(Core::new(options.seed, clock::suspended())),
             wake: Condvar::new(),
             told: Notify::new(),
+            awake_until: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             worker: Mutex::new(Arc::clone(&worker)),
             ended: Condvar::new(),
@@ -330,6 +336,7 @@ impl Confirmer {
     /// Asks, if there is a reason to and the budget allows it.
     pub fn confirm(&self) -> Confirmed {
         let shared = &self.shared;
+        shared.hurry();
         let confirmed = shared.core.lock().confirm(self.outlet, self.endpoint, self.how, shared.now());
         if confirmed == Confirmed::Begun {
             shared.worker.lock().notify.notify_one();
@@ -358,6 +365,8 @@ struct Shared {
     wake: Condvar,
     /// Results are to be handed over.
     told: Notify,
+    /// When there is no hurry any more.
+    awake_until: AtomicU64,
     stop: AtomicBool,
     /// The one that does what is due.
     worker: Mutex<Arc<Worker>>,
@@ -370,6 +379,12 @@ impl Shared {
     fn now(&self) -> Now {
         let (boottime, suspended) = clock::both();
         Now { at: self.clock.at(boottime).as_nanos(), suspended }
+    }
+
+    /// Keeps who hands over awake for a moment.
+    fn hurry(&self) {
+        self.awake_until.store(self.clock.now().as_nanos().saturating_add(nanos(AWAKE)), Ordering::Release);
+        self.told.notify_one();
     }
 
     /// Unlocks, and wakes whoever of the worker's thread has something to do now.
@@ -387,12 +402,25 @@ impl Shared {
 
 /// Hands over what was told, from the runtime of those who receive it.
 async fn hand_over(shared: Arc<Shared>) {
+    let hurried = async || {
+        while shared.clock.now().as_nanos() < shared.awake_until.load(Ordering::Acquire) {
+            tokio::task::yield_now().await;
+        }
+    };
     loop {
-        shared.told.notified().await;
+        tokio::select! {
+            biased;
+            () = shared.told.notified() => {}
+            () = hurried() => shared.told.notified().await,
+        }
         if shared.stop.load(Ordering::Acquire) {
             return;
         }
-        shared.core.lock().flush();
+        let mut core = shared.core.lock();
+        core.flush();
+        if !core.is_confirming() {
+            shared.awake_until.store(0, Ordering::Release);
+        }
     }
 }
 
@@ -603,6 +631,9 @@ async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>, alarm: &Alarm) {
         if actions.start.is_empty() {
             continue;
         }
+        if actions.start.iter().any(|start| start.extra) {
+            shared.hurry();
+        }
         for start in actions.start.drain(..) {
             let (ticket, task) = (start.ticket, ask(Arc::clone(shared), Arc::clone(worker), start, taken));
             handles.push((ticket, tokio::spawn(task).abort_handle()));
@@ -674,7 +705,8 @@ impl Alarm {
 
 /// One slot's probe: to its verdict, whatever happens in it.
 async fn ask(shared: Arc<Shared>, worker: Arc<Worker>, start: Start, now: u64) {
-    let deadline = Instant::now() + Duration::from_nanos(start.deadline.saturating_sub(now));
+    let begun = Instant::now();
+    let deadline = begun + Duration::from_nanos(start.deadline.saturating_sub(now));
     let verdict = {
         let mut probe = pin!(async { start.prober.probe(deadline).await });
         poll_fn(|cx| {
@@ -690,6 +722,9 @@ async fn ask(shared: Arc<Shared>, worker: Arc<Worker>, start: Start, now: u64) {
         })
         .await
     };
+    if let Verdict::PathFault { fault, .. } = &verdict {
+        trace!(token = start.ticket.token, ?fault, nanos = nanos(begun.elapsed()), "probe failed");
+    }
     let mut core = shared.core.lock();
     let now = shared.now();
     core.complete(start.ticket, verdict, now);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
-use tracing::{error, info};
+use tracing::{error, info, trace};
 
 use crate::engine::{Engine, HaltCode, HaltOrder, OrderAction, OrderFlow, Reason, Timestamp};
 use crate::feed::{self, FeedError, FeedWriter, Published};
@@ -166,6 +166,7 @@ impl Outlets {
         reason: Option<Reason>,
     ) -> bool {
         self.path.publish(path, now, reason);
+        trace!(group = &*self.group, "published");
         self.published = published(path, engine);
         self.write_feed(false).await;
         self.tell(path, engine, reason)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::error;
+use tracing::{error, trace};
 
 use super::super::group::task::Message;
 use super::super::group::{Event, SessionNews};
@@ -130,6 +130,7 @@ impl Hold {
             text = &mut loss => text,
             () = self.tell(SessionNews::Open) => loss.await,
         };
+        trace!(endpoint = self.endpoint, "session ended");
         let confirmed = self.confirmer.confirm();
         let lasted = since.elapsed();
         self.tell(SessionNews::Lost { text, confirmed }).await;

@@ -64,6 +64,8 @@ pub(super) struct Start {
     pub(super) ticket: Ticket,
     pub(super) prober: Arc<dyn Prober>,
     pub(super) deadline: u64,
+    /// Whether it stands outside the pace.
+    pub(super) extra: bool,
 }
 
 /// Look whether there is an answer, and give it up otherwise.
@@ -341,6 +343,7 @@ impl Core {
         for item in entry.window {
             if let Item::Running(running) = item {
                 self.stats.running -= 1;
+                self.stats.confirming -= u64::from(running.extra);
                 running.give_up_task();
             }
         }
@@ -393,6 +396,11 @@ impl Core {
                 self.full.push(place);
             }
         }
+    }
+
+    /// Whether extra slots are under way, or to come.
+    pub(super) fn is_confirming(&self) -> bool {
+        self.stats.confirming > 0 || !self.urgent.is_empty()
     }
 
     /// Whether something waits to be handed over.

@@ -112,10 +112,11 @@ impl Entry {
         *ctx.next_token += 1;
         ctx.stats.started += 1;
         ctx.stats.running += 1;
+        ctx.stats.confirming += u64::from(extra);
         // Being late is our own fault; the path gets its full time.
         let deadline = now.saturating_add(self.timeout);
         let ticket = Ticket { index: ctx.index, run: self.run, slot, token };
-        actions.start.push(Start { ticket, prober: Arc::clone(&self.prober), deadline });
+        actions.start.push(Start { ticket, prober: Arc::clone(&self.prober), deadline, extra });
         let running = Running { slot, token, worker, due, started: now, deadline, extra, give_up: None, task: None };
         self.window.push_back(Item::Running(running));
     }
@@ -151,6 +152,7 @@ impl Entry {
             task.abort();
         }
         ctx.stats.running -= 1;
+        ctx.stats.confirming -= u64::from(extra);
         let newest = slot + 1 == self.next_slot;
         self.be_patient(&verdict, now, ctx);
         self.pace(slot, newest, &verdict);
