@@ -244,6 +244,22 @@ pub(super) fn check(builder: &mut Builder<'_>, table: &Table, group: &GroupConfi
     }
     for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
         check_endpoint(builder, one, endpoint, group);
+        check_account(builder, one, endpoint);
+    }
+}
+
+/// An account that is stated and that no probe reads looks checked, and is not.
+fn check_account(builder: &mut Builder<'_>, table: &Table, endpoint: &EndpointConfig) {
+    let reads = |probe: &ProbeConfig| match &probe.kind {
+        ProbeKind::Http(config) => config.account_pointer.is_some(),
+        ProbeKind::Fix(config) => config.account_tag.is_some(),
+        ProbeKind::Tcp | ProbeKind::Tls(_) | ProbeKind::WebSocket(_) | ProbeKind::Exec(_) | ProbeKind::Report(_) => {
+            false
+        }
+    };
+    if endpoint.endpoint.account.is_some() && !endpoint.probes.iter().any(reads) {
+        let found = "stated, and none of its probes reads an account: nothing will ever compare it";
+        builder.warning(table, "account", found, "an http probe with account_pointer, or a fix probe with account_tag");
     }
 }
 
