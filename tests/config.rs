@@ -401,6 +401,30 @@ fn what_a_start_would_refuse_or_no_hook_could_be_told_is_refused_here() {
 }
 
 #[test]
+fn names_hold_nothing_that_nobody_sees_and_no_finding_steers_a_terminal() {
+    for hidden in ["\\u202E", "\\u2066", "\\u200B", "\\u2060", "\\u00AD", "\\u2028", "\\uFEFF", "\\U000E0041"] {
+        for (from, key) in [
+            ("name = \"main-account\"", "group[0].name"),
+            ("name = \"east\"", "group[0].endpoint[0].name"),
+            ("region = \"us-east-1\"", "group[0].endpoint[0].region"),
+        ] {
+            let found = error(from, &format!("{}{hidden}\"", &from[..from.len() - 1]));
+            assert!(found.contains(&format!("{key}: ")) && found.contains("others that nobody sees"), "{found}");
+        }
+        for key in ["account = \"U1HIDDEN\"", "shared_fate = [\"isp\", \"HIDDEN\"]"] {
+            let key = key.replace("HIDDEN", hidden);
+            let found = error("priority = 10", &format!("priority = 10\n{key}"));
+            assert!(found.contains("others that nobody sees"), "{found}");
+        }
+        let budget = format!("[[budget]]\nname = \"a{hidden}\"\nrequests = 1\nper = \"1s\"\n[[group]]");
+        assert!(error("[[group]]", &budget).contains("budget[0].name: "), "{hidden}");
+    }
+    let found = error("priority = 10", "priority = 10\n\"a\\u202Eb\\u001B[2J\" = 1");
+    assert!(found.contains("a\\u{202e}b\\u{1b}[2J: an unknown key"), "{found}");
+    assert_eq!(findings("name = \"east\"", "name = \"東 Zürich\"", Severity::Error), [""; 0]);
+}
+
+#[test]
 fn a_file_without_an_end_is_refused_before_it_fills_the_memory() {
     let endless = Path::new("/dev/zero");
     for error in [load(endless).map(drop), load_plan(endless).map(drop)] {

@@ -29,6 +29,7 @@ impl Builder<'_> {
             if name.is_empty() || !names.insert(name.clone()) {
                 self.error(table, "name", format!("{name:?} is blank or taken"), "a unique name");
             }
+            self.one_line(table, "name");
             let most = |key| table.integer(key).and_then(|most| usize::try_from(most).ok());
             let (requests, logons) = (most("requests"), most("logons"));
             if requests.is_none() && logons.is_none() {

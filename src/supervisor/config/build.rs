@@ -17,6 +17,7 @@ use crate::engine::{
 
 use super::super::clock::BootClock;
 use super::super::probes::{ProberError, Resolver, holder, prober};
+use super::super::visible::hides;
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
@@ -343,7 +344,7 @@ impl Builder<'_> {
             self.error(table, "probe", "no probe", "at least one");
         }
         let trigger = self.trigger(table).flatten();
-        for key in ["name", "region", "account", "url"] {
+        for key in ["name", "region", "account", "url", "shared_fate"] {
             self.one_line(table, key);
         }
         let endpoint = EndpointConfig {
@@ -393,10 +394,13 @@ impl Builder<'_> {
         }
     }
 
-    /// What hooks, the log, metrics and people are told holds no control characters: NUL cannot even be told.
-    fn one_line(&mut self, table: &Table, key: &str) {
-        if let Some(text) = table.text(key).filter(|text| text.chars().any(char::is_control)) {
-            self.error(table, key, format!("{:?} holds control characters", redacted(text)), "a text of one line");
+    /// What hooks, the log, metrics and people are told, and compare, holds nothing that nobody sees: NUL cannot even be
+    /// told.
+    pub(super) fn one_line(&mut self, table: &Table, key: &str) {
+        let texts = table.text(key).map(|text| vec![redacted(text)]).unwrap_or_else(|| table.texts(key));
+        if let Some(text) = texts.iter().find(|text| text.chars().any(hides)) {
+            let found = format!("{text:?} holds control characters, or others that nobody sees");
+            self.error(table, key, found, "a text of one line, of what can be seen");
         }
     }
 

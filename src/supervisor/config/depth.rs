@@ -193,6 +193,7 @@ impl Builder<'_> {
             _ => identity.name().to_owned(),
         };
         let credential = table.text("credential").map_or(login, |credential| credential.trim().to_owned());
+        self.one_line(table, "credential");
         if credential.is_empty() {
             self.error(table, "credential", "blank", "a name");
         }
