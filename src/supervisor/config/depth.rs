@@ -183,7 +183,9 @@ impl Builder<'_> {
         let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(""));
         let (default, deepest, lacks) = kind.depths(authority.contains('@'));
         let stated = table.text("proves").and_then(Depth::of);
-        if let Some(stated) = stated.filter(|stated| *stated > deepest) {
+        // What it could prove depends on all of its keys, and on the url.
+        let known = table.sound && !endpoint.is_refused("url");
+        if let Some(stated) = stated.filter(|stated| known && *stated > deepest) {
             self.error(table, "proves", format!("{stated}, and {lacks}"), format!("{deepest} at most"));
         }
         let identity = table.text("identity").map_or_else(|| kind.default_identity(), Identity::of);
@@ -197,7 +199,7 @@ impl Builder<'_> {
         if credential.is_empty() {
             self.error(table, "credential", "blank", "a name");
         }
-        if identity == Identity::None && table.entry("credential").is_some() {
+        if identity == Identity::None && !table.is_refused("identity") && table.entry("credential").is_some() {
             self.error(table, "credential", "a credential of a probe that does not log on", "identity beside it");
         }
         let budget = table.text("budget").or_else(|| endpoint.text("budget")).map(str::to_owned);
