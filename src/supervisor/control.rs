@@ -50,7 +50,7 @@ use subscribe::Subscriptions;
 const LONGEST_REQUEST: u64 = 64 * 1024;
 /// Connections at the same time, subscriptions not counted; for a further one, the one that has been silent for longest
 /// makes room. A halt must not wait behind dashboards.
-const MOST_CONNECTIONS: usize = 128;
+pub(super) const MOST_CONNECTIONS: usize = 128;
 
 /// How long a connection may say nothing: it takes the place of another.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);

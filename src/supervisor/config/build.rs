@@ -24,7 +24,7 @@ use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
     HookAction, Hooks, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig,
-    WebSocketConfig, fix, keys, lint,
+    WebSocketConfig, descriptors, fix, keys, lint,
 };
 
 /// What checking a file came to.
@@ -113,6 +113,9 @@ fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
     let sound = builder.findings.errors() == 0;
     let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, budgets, hash });
+    if let Some(config) = &config {
+        descriptors::lint(&mut builder, &file, config);
+    }
     (Checked { config, findings: builder.findings.sorted(), socket }, file)
 }
 
