@@ -280,6 +280,196 @@ fn all_errors_are_reported_at_once() {
     assert!(broken.config.is_none() && broken.findings.len() >= 2);
 }
 
+/// A sound file with every kind of probe and of session, one key a line.
+const RICH: &str = r#"
+[supervisor]
+listen = "127.0.0.1:9464"
+socket = "s"
+report_socket = "r"
+report_users = ["0"]
+journal = "j"
+[[budget]]
+name = "address"
+requests = 900
+logons = 900
+per = "1s"
+[[group]]
+name = "main"
+exclusivity = "dual-live"
+required_depth = "reachable"
+rto = "1h"
+follow_within = "10s"
+feed = "feed"
+feed_valid_for = "5s"
+feed_when_stale = "hold"
+[group.policy]
+failure_threshold = 3
+cooldown = "60s"
+cooldown_max = "90s"
+max_health_age = "1m"
+require_fence = true
+resume_after_halt = "operator"
+[group.shadow]
+cooldown = "61s"
+[group.probing]
+interval = "1s"
+interval_when_failing = "250ms"
+timeout = "800ms"
+jitter = 0.1
+[group.failback]
+mode = "manual"
+[group.hooks]
+max_hold = "30m"
+[group.hooks.fence]
+command = ["true"]
+timeout = "2s"
+idempotent = true
+proves = "it is out"
+[group.hooks.switch]
+webhook = "http://127.0.0.1:1/"
+timeout = "2s"
+[group.hooks.reconcile]
+command = ["true"]
+timeout = "2s"
+[[group.endpoint]]
+name = "east"
+region = "r"
+account = "U1"
+url = "wss://127.0.0.1:1"
+primary = true
+shared_fate = ["isp"]
+require = "any"
+budget = "address"
+cancel_on_disconnect = "none"
+trigger = { consecutive = 3 }
+[group.endpoint.probe.websocket]
+path = "/"
+headers = { key = "k" }
+subscribe = "s"
+expect_message = "m"
+proves = "authenticated"
+identity = "own"
+credential = "c"
+slow_after = "1s"
+[group.endpoint.watch]
+confirm_spacing = "20ms"
+ping_interval = "1s"
+[group.endpoint.watch.websocket]
+path = "/"
+headers = { key = "k" }
+[[group.endpoint]]
+name = "west"
+region = "r"
+account = "U1"
+url = "https://127.0.0.1:1"
+priority = 10
+[[group.endpoint.probe]]
+[group.endpoint.probe.http]
+path = "/"
+method = "POST"
+headers = { key = "k" }
+expect_status = [200]
+expect_body = "ok"
+account_pointer = "/id"
+proves = "order-path"
+budget = "address"
+[[group.endpoint.probe]]
+[group.endpoint.probe.exec]
+command = ["true"]
+competing_session_exit = 3
+[[group.endpoint.probe]]
+[group.endpoint.probe.report]
+max_silence = "3s"
+max_heartbeat_age = "40s"
+min_answers = 3
+unknown_share = 0.5
+[[group.endpoint]]
+name = "north"
+region = "r"
+account = "U1"
+url = "fix://127.0.0.1:1"
+priority = 20
+[group.endpoint.probe.fix]
+version = "FIXT.1.1"
+sender_comp_id = "A"
+target_comp_id = "B"
+username = "u"
+password = "p"
+heart_beat_interval = "30s"
+reset_on_logon = "always"
+default_appl_ver_id = "9"
+sequence_file = "q"
+relogon_wait = "1s"
+relogon_wait_max = "2s"
+account_tag = 1
+logon_fields = { 1 = "x" }
+competing_session_text = ["other"]
+"#;
+
+/// Places and keys of the errors of a file.
+fn errors(text: &str) -> Vec<(usize, String)> {
+    let all = parse(text, Path::new("")).findings;
+    let errors = all.into_iter().filter(|finding| finding.severity == Severity::Error);
+    errors.map(|finding| (finding.line, format!("{}: {}", finding.key, finding.found))).collect()
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_one_error_whatever_it_is_of() {
+    assert_eq!(errors(RICH), []);
+    let lines: Vec<_> = RICH.lines().collect();
+    let mut tried = 0;
+    for (at, line) in lines.iter().enumerate() {
+        let Some((key, _)) = line.split_once(" = ") else { continue };
+        for wrong in ["[[]]", "1979-05-27"] {
+            let wrong = format!("{key} = {wrong}");
+            let mut text = lines.clone();
+            text[at] = &wrong;
+            let found = errors(&text.join("\n"));
+            assert!(matches!(&found[..], [(line, _)] if *line == at + 1), "{wrong}: {found:#?}");
+        }
+        tried += 1;
+    }
+    assert!(tried > 80);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_hides_nothing_that_is_wrong_beside_it() {
+    for (kind, other) in [
+        (("socket = \"s\"", "socket = 5"), ("127.0.0.1:9464", "here")),
+        (("requests = 900", "requests = true"), ("per = \"1s\"", "per = \"0s\"")),
+        (("exclusivity = \"dual-live\"", "exclusivity = 1"), ("rto = \"1h\"", "rto = \"0s\"")),
+        (("name = \"main\"", "name = 1"), ("max_hold = \"30m\"", "max_hold = \"0s\"")),
+        (("cooldown = \"60s\"", "cooldown = 60"), ("max_health_age = \"1m\"", "max_health_age = \"0s\"")),
+        (("cooldown = \"60s\"", "cooldown = 60"), ("trigger = { consecutive = 3 }", "trigger = { failures = 3 }")),
+        (("interval = \"1s\"", "interval = 1"), ("timeout = \"800ms\"", "timeout = \"0s\"")),
+        (("timeout = \"2s\"", "timeout = 2"), ("[\"true\"]", "[\"./gone\"]")),
+        (("[\"true\"]", "\"true\""), ("timeout = \"2s\"", "timeout = \"0s\"")),
+        (("region = \"r\"", "region = 1"), ("wss://127.0.0.1:1", "ftp://127.0.0.1:1")),
+        (("url = \"wss://127.0.0.1:1\"", "url = 1"), ("name = \"east\"", "name = \"ea\\u202Est\"")),
+        (("path = \"/\"", "path = 1"), ("expect_message = \"m\"", "expect_message = \" \"")),
+        (("confirm_spacing = \"20ms\"", "confirm_spacing = 20"), ("ping_interval = \"1s\"", "ping_interval = \"1ms\"")),
+        (("method = \"POST\"", "method = 1"), ("account_pointer = \"/id\"", "account_pointer = \"id\"")),
+        (("version = \"FIXT.1.1\"", "version = 5"), ("relogon_wait = \"1s\"", "relogon_wait = \"0s\"")),
+        (("account_tag = 1", "account_tag = \"1\""), ("relogon_wait = \"1s\"", "relogon_wait = \"3s\"")),
+    ] {
+        let replaced = |text: &str, (from, to): (&str, &str)| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        };
+        let found = errors(&replaced(&replaced(RICH, kind), other));
+        // (A url is told once by the probe, and once by the session.)
+        let mut lines: Vec<_> = found.iter().map(|(line, _)| line).collect();
+        lines.dedup();
+        assert_eq!(lines.len(), 2, "{kind:?} {other:?}: {found:#?}");
+    }
+    // Of an array of tables, those that are tables are read.
+    let text = "[supervisor]\nsocket = \"s\"\njournal = \"j\"\nbudget = 1\n[[group]]\nname = \"main\"\n\
+                endpoint = [5, { name = \"east\", region = \"r\", url = \"ftp://x\", probe = { tcp = {} } }]\n";
+    let found = errors(text);
+    let told = ["supervisor.budget: an unknown key", "endpoint[0]: found 5", "endpoint[1].url: \"ftp://x\""];
+    assert!(told.iter().all(|told| found.iter().any(|(_, found)| found.contains(told))), "{found:#?}");
+}
+
 #[test]
 fn what_is_legal_but_dangerous_is_a_warning() {
     let cases = [
@@ -398,6 +588,30 @@ fn what_a_start_would_refuse_or_no_hook_could_be_told_is_refused_here() {
         assert!(found.contains(expected), "{expected}: {found}");
         assert!(!found.contains("sec"), "{found}");
     }
+}
+
+#[test]
+fn names_hold_nothing_that_nobody_sees_and_no_finding_steers_a_terminal() {
+    for hidden in ["\\u202E", "\\u2066", "\\u200B", "\\u2060", "\\u00AD", "\\u2028", "\\uFEFF", "\\U000E0041"] {
+        for (from, key) in [
+            ("name = \"main-account\"", "group[0].name"),
+            ("name = \"east\"", "group[0].endpoint[0].name"),
+            ("region = \"us-east-1\"", "group[0].endpoint[0].region"),
+        ] {
+            let found = error(from, &format!("{}{hidden}\"", &from[..from.len() - 1]));
+            assert!(found.contains(&format!("{key}: ")) && found.contains("others that nobody sees"), "{found}");
+        }
+        for key in ["account = \"U1HIDDEN\"", "shared_fate = [\"isp\", \"HIDDEN\"]"] {
+            let key = key.replace("HIDDEN", hidden);
+            let found = error("priority = 10", &format!("priority = 10\n{key}"));
+            assert!(found.contains("others that nobody sees"), "{found}");
+        }
+        let budget = format!("[[budget]]\nname = \"a{hidden}\"\nrequests = 1\nper = \"1s\"\n[[group]]");
+        assert!(error("[[group]]", &budget).contains("budget[0].name: "), "{hidden}");
+    }
+    let found = error("priority = 10", "priority = 10\n\"a\\u202Eb\\u001B[2J\" = 1");
+    assert!(found.contains("a\\u{202e}b\\u{1b}[2J: an unknown key"), "{found}");
+    assert_eq!(findings("name = \"east\"", "name = \"東 Zürich\"", Severity::Error), [""; 0]);
 }
 
 #[test]

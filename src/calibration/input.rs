@@ -11,6 +11,8 @@ const CHUNK: usize = 1 << 16;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// What follows the first byte, 0x50 to 0x5f, of a frame that readers pass over: tools put an index into one.
+const SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Bytes as they are handed in.
 pub(super) type Raw = Box<dyn Read + Send>;
@@ -31,45 +33,94 @@ impl Read for Counted {
     }
 }
 
-/// The members of a gzip stream, one after the other, and nothing else after them.
-struct Members<R> {
-    /// None once reading failed.
-    member: Option<GzDecoder<R>>,
+/// The bytes of a file, counted.
+type Source = BufReader<Counted>;
+
+/// A member of a gzip stream, or a frame of a zstd stream.
+trait Part: Read + Sized {
+    /// The one that begins here.
+    fn of(source: Source) -> io::Result<Self>;
+    /// What follows it.
+    fn rest(self) -> Source;
+    /// Whether another one begins so, as far as its beginning is there.
+    fn begins(start: &[u8]) -> bool;
 }
 
-impl<R: BufRead> Read for Members<R> {
+impl Part for GzDecoder<Source> {
+    fn of(source: Source) -> io::Result<Self> {
+        Ok(Self::new(source))
+    }
+
+    fn rest(self) -> Source {
+        self.into_inner()
+    }
+
+    fn begins(start: &[u8]) -> bool {
+        start.iter().zip(GZIP).all(|(found, expected)| *found == expected)
+    }
+}
+
+impl Part for zstd::Decoder<'static, Source> {
+    fn of(source: Source) -> io::Result<Self> {
+        Self::with_buffer(source).map(Self::single_frame)
+    }
+
+    fn rest(self) -> Source {
+        self.into_inner()
+    }
+
+    fn begins(start: &[u8]) -> bool {
+        let is = |start: &[u8], magic: &[u8]| start.iter().zip(magic).all(|(found, expected)| found == expected);
+        let skippable = |(kind, rest): (&u8, &[u8])| (0x50..=0x5f).contains(kind) && is(rest, &SKIPPABLE);
+        is(start, &ZSTD) || start.split_first().is_some_and(skippable)
+    }
+}
+
+/// The parts of a compressed stream, one after the other, and nothing else after them.
+struct Parts<P> {
+    /// None once reading failed.
+    part: Option<P>,
+}
+
+impl<P: Part> Parts<P> {
+    fn of(source: Source) -> io::Result<Self> {
+        Ok(Self { part: Some(P::of(source)?) })
+    }
+}
+
+impl<P: Part> Read for Parts<P> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(mut member) = self.member.take() {
-            let count = member.read(buffer)?;
+        while let Some(mut part) = self.part.take() {
+            let count = part.read(buffer)?;
             if count > 0 || buffer.is_empty() {
-                self.member = Some(member);
+                self.part = Some(part);
                 return Ok(count);
             }
-            let mut rest = member.into_inner();
+            let mut rest = part.rest();
             let start = rest.fill_buf()?;
             if start.is_empty() {
                 break;
             }
-            if start.iter().zip(GZIP).any(|(found, expected)| *found != expected) {
+            if !P::begins(start) {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, FOLLOWED));
             }
-            self.member = Some(GzDecoder::new(rest));
+            self.part = Some(P::of(rest)?);
         }
         Ok(0)
     }
 }
 
-/// What is said of a gzip stream that is not the end of its file.
-const FOLLOWED: &str = "something follows that is no gzip; expected the end, or another gzip member";
+/// What is said of a compressed stream that is not the end of its file.
+const FOLLOWED: &str = "something else follows";
 
 /// Looks at the first bytes: the content, and what it was wrapped in.
 pub(super) fn unwrapped(raw: Raw, read: Arc<AtomicU64>) -> io::Result<(Content, Option<&'static str>)> {
     let mut raw = BufReader::with_capacity(CHUNK, Counted { raw, read });
     let start = raw.fill_buf()?;
     let (inner, wrapped): (Raw, _) = if start.starts_with(&GZIP) {
-        (Box::new(Members { member: Some(GzDecoder::new(raw)) }), Some("gzip"))
+        (Box::new(Parts::<GzDecoder<_>>::of(raw)?), Some("gzip"))
     } else if start.starts_with(&ZSTD) {
-        (Box::new(zstd::Decoder::with_buffer(raw)?), Some("zstd"))
+        (Box::new(Parts::<zstd::Decoder<'_, _>>::of(raw)?), Some("zstd"))
     } else {
         (Box::new(raw), None)
     };
@@ -89,7 +140,11 @@ pub(super) fn in_words(error: &io::Error, wrapped: Option<&str>) -> String {
             format!("the {wrapped} stream breaks off; expected its end: the file is truncated")
         }
         (Some(wrapped), io::ErrorKind::InvalidData) if error.to_string() == FOLLOWED => {
-            format!("after the end of the {wrapped} stream {FOLLOWED}")
+            let part = if wrapped == "gzip" { "member" } else { "frame" };
+            format!(
+                "after the end of the {wrapped} stream something follows that is no {wrapped}; expected the end, or another \
+                 {wrapped} {part}"
+            )
         }
         (Some(wrapped), _) => format!("the {wrapped} stream is damaged: {error}"),
         (None, _) => format!("cannot be read: {error}"),

@@ -18,7 +18,7 @@ const MOST_SEEDS: u32 = 100_000;
 const MOST_DAYS: u32 = 36_500;
 /// Probes and blips of one seed: some minutes of work, and no more memory than for a thousand.
 const MOST_EVENTS: u64 = 1_000_000_000;
-/// Slots of weather that are made at once.
+/// Slots of weather that are made at once, and after which it is told how far a run is.
 const AT_ONCE: u64 = 65_536;
 /// What comes before an outage: at least so long, so many probes, and so many blips' lengths.
 const LEAD: (Duration, u32, u32) = (Duration::from_secs(3_600), 64, 10);
@@ -157,31 +157,43 @@ impl Simulation {
         &self.settings
     }
 
-    /// Probes of the calm days that will be evaluated, for all triggers together.
-    #[must_use]
-    pub fn evaluations(&self) -> u64 {
-        let tables = (self.settings.triggers.len() * self.settings.blip_means.len()) as u64;
-        self.slots().saturating_mul(self.settings.seeds.into()).saturating_mul(tables)
-    }
-
     fn slots(&self) -> u64 {
         nanos(DAY * self.settings.days) / nanos(self.settings.interval).max(1)
     }
 
-    /// A table for each mean length of a blip. `progress` hears how many runs of how many are done.
+    /// The first slot of the outages: what comes before must be long enough for every trigger to know the weather.
+    fn first_of_outage(&self, blips: &Blips) -> u64 {
+        let (span, probes, lengths) = LEAD;
+        let lead = span.max(self.settings.interval * probes).max(blips.mean().saturating_mul(lengths));
+        nanos(lead) / nanos(self.settings.interval) + 1
+    }
+
+    /// Slots of one run, for all triggers together, if no outage is found before its end.
+    fn work(&self, blips: &Blips) -> u64 {
+        let leads = 2 * (self.first_of_outage(blips) - 1);
+        let outages = 3 * nanos(self.settings.outage).div_ceil(nanos(self.settings.interval));
+        (self.slots() + leads + outages).saturating_mul(self.settings.triggers.len() as u64)
+    }
+
+    /// A table for each mean length of a blip. `progress` hears often how much of how much is done.
     ///
     /// # Errors
     /// None with settings that were checked.
     pub fn run(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<Table>, SimulationError> {
-        let all = u64::from(self.settings.seeds) * self.blips.len() as u64;
-        let mut done = 0;
+        let work = self.blips.iter().map(|blips| self.work(blips)).fold(0, u64::saturating_add);
+        let all = work.saturating_mul(self.settings.seeds.into());
+        let mut done = 0_u64;
         let mut table = |blips: &Blips| {
             let mut rows: Vec<_> = self.settings.triggers.iter().map(|rule| self.row(*rule, blips)).collect();
             for seed in (self.settings.first_seed..).take(self.settings.seeds as usize) {
-                for (row, run) in rows.iter_mut().zip(self.seed(seed, blips)?) {
-                    row.runs.push(run);
-                }
-                done += 1;
+                let after = done.saturating_add(self.work(blips));
+                // An outage may be a slot shorter than was reckoned.
+                let runs = self.seed(seed, blips, &mut |more| {
+                    done = done.saturating_add(more).min(after);
+                    progress(done, all);
+                })?;
+                rows.iter_mut().zip(runs).for_each(|(row, run)| row.runs.push(run));
+                done = after;
                 progress(done, all);
             }
             Ok(Table { blip_mean: blips.mean(), rows })
@@ -200,8 +212,8 @@ impl Simulation {
         Row { rule, failures, patience, closed_form, days: self.settings.days, runs: Vec::new() }
     }
 
-    /// One run of every trigger.
-    fn seed(&self, seed: u64, blips: &Blips) -> Result<Vec<Run>, SimulationError> {
+    /// One run of every trigger. `heard` is told of slots that were lived through.
+    fn seed(&self, seed: u64, blips: &Blips, heard: &mut dyn FnMut(u64)) -> Result<Vec<Run>, SimulationError> {
         let SimulationSettings { interval, probe_loss, .. } = self.settings;
         let [calm_blips, calm_losses, lead_blips, lead_losses, mut fault] = Dice::of(seed);
         let fresh = |silence| {
@@ -211,34 +223,36 @@ impl Simulation {
 
         let mut calm = fresh(Silence::Note)?;
         let mut weather = Weather::of(calm_blips, calm_losses, blips, probe_loss, interval);
-        live(&mut calm, &mut weather, 1..self.slots() + 1)?;
+        live(&mut calm, &mut weather, 1..self.slots() + 1, heard)?;
 
         let (mut before, mut strict) = (fresh(Silence::Note)?, fresh(Silence::Failure)?);
         let mut weather = Weather::of(lead_blips, lead_losses, blips, probe_loss, interval);
-        let (span, probes, lengths) = LEAD;
-        let lead = span.max(interval * probes).max(blips.mean().saturating_mul(lengths));
-        let interval = nanos(interval);
-        let first = nanos(lead) / interval + 1;
-        live(&mut strict, &mut weather.clone(), 1..first)?;
-        live(&mut before, &mut weather, 1..first)?;
+        let (interval, first) = (nanos(interval), self.first_of_outage(blips));
+        live(&mut strict, &mut weather.clone(), 1..first, heard)?;
+        live(&mut before, &mut weather, 1..first, heard)?;
         // The fault comes at any moment after the probe before the first of the outage.
         let outage = Outage::new(first, fault.below(interval), interval, nanos(self.settings.outage));
 
-        let run = |((calm, before), strict): ((&Watch, &Watch), &Watch)| {
+        let mut run = |((calm, before), strict): ((&Watch, &Watch), &Watch)| {
             Ok(Run {
                 seed,
                 false_failovers: calm.failovers(),
-                outage: outage.detected(before, |watch, slot| watch.probe(slot, true))?,
-                silent_as_health: outage.detected(before, Watch::missing)?.is_some(),
-                silent_as_failure: outage.detected(strict, Watch::missing)?.is_some(),
+                outage: outage.detected(before, |watch, slot| watch.probe(slot, true), heard)?,
+                silent_as_health: outage.detected(before, Watch::missing, heard)?.is_some(),
+                silent_as_failure: outage.detected(strict, Watch::missing, heard)?.is_some(),
             })
         };
-        calm.iter().zip(&before).zip(&strict).map(run).collect()
+        calm.iter().zip(&before).zip(&strict).map(&mut run).collect()
     }
 }
 
 /// The same weather for all of them.
-fn live(watches: &mut [Watch], weather: &mut Weather, slots: Range<u64>) -> Result<(), EngineError> {
+fn live(
+    watches: &mut [Watch],
+    weather: &mut Weather,
+    slots: Range<u64>,
+    heard: &mut dyn FnMut(u64),
+) -> Result<(), EngineError> {
     let mut failing = Vec::new();
     let mut start = slots.start;
     while start < slots.end {
@@ -246,6 +260,7 @@ fn live(watches: &mut [Watch], weather: &mut Weather, slots: Range<u64>) -> Resu
         start = part.end;
         weather.failing(part.clone(), &mut failing);
         watches.iter_mut().try_for_each(|watch| watch.live(part.clone(), &failing))?;
+        heard((part.end - part.start).saturating_mul(watches.len() as u64));
     }
     Ok(())
 }
@@ -270,15 +285,24 @@ impl Outage {
         &self,
         before: &Watch,
         hear: impl Fn(&mut Watch, u64) -> Result<bool, EngineError>,
+        heard: &mut dyn FnMut(u64),
     ) -> Result<Option<Detected>, EngineError> {
         let mut watch = before.clone();
-        for slot in self.slots.clone() {
-            if hear(&mut watch, slot)? {
-                let from_probe = (slot - self.slots.start).saturating_mul(self.interval);
-                let from_fault = from_probe.saturating_add(self.phase);
-                let [from_probe, from_fault] = [from_probe, from_fault].map(Duration::from_nanos);
-                return Ok(Some(Detected { from_probe, from_fault }));
+        let mut left = self.slots.clone();
+        while left.start < left.end {
+            let end = left.end.min(left.start.saturating_add(AT_ONCE));
+            for slot in left.start..end {
+                if hear(&mut watch, slot)? {
+                    // The rest is not lived through.
+                    heard(left.end - left.start);
+                    let from_probe = (slot - self.slots.start).saturating_mul(self.interval);
+                    let from_fault = from_probe.saturating_add(self.phase);
+                    let [from_probe, from_fault] = [from_probe, from_fault].map(Duration::from_nanos);
+                    return Ok(Some(Detected { from_probe, from_fault }));
+                }
             }
+            heard(end - left.start);
+            left.start = end;
         }
         Ok(None)
     }

@@ -226,11 +226,26 @@ fn the_same_seed_gives_the_same_answers_and_another_one_others() {
 }
 
 #[test]
-fn progress_is_told_run_by_run() {
-    let mut heard = Vec::new();
-    let settings = SimulationSettings { seeds: 2, ..Default::default() };
-    Simulation::new(settings).unwrap().run(|done, all| heard.push((done, all))).unwrap();
-    assert_eq!(heard, [(1, 4), (2, 4), (3, 4), (4, 4)]);
+fn progress_is_told_often_whether_the_days_or_the_outage_are_long_and_ends_with_all() {
+    let heard = |settings: SimulationSettings| {
+        let mut heard = Vec::new();
+        Simulation::new(settings).unwrap().run(|done, all| heard.push((done, all))).unwrap();
+        let all = heard[0].1;
+        assert!(heard.is_sorted() && heard.iter().all(|(_, of)| *of == all), "{heard:?}");
+        assert_eq!(heard.last(), Some(&(all, all)));
+        // The longest step, as a share of all.
+        heard
+            .windows(2)
+            .map(|two| (two[1].0 - two[0].0) as f64 / all as f64)
+            .fold(heard[0].0 as f64 / all as f64, f64::max)
+    };
+    let one = || SimulationSettings { seeds: 1, blip_means: vec![S(20)], ..Default::default() };
+    assert!(heard(SimulationSettings { days: 100, ..one() }) < 0.1);
+    let outage = S(100 * 86_400);
+    // One that silence read as health never finds is lived through to its end.
+    assert!(heard(SimulationSettings { outage, triggers: vec!["3".parse().unwrap()], ..one() }) < 0.35);
+    let two = heard(SimulationSettings { seeds: 2, ..Default::default() });
+    assert!(two <= 0.25, "at least run by run: {two}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -49,10 +50,12 @@ use subscribe::Subscriptions;
 const LONGEST_REQUEST: u64 = 64 * 1024;
 /// Connections at the same time, subscriptions not counted; for a further one, the one that has been silent for longest
 /// makes room. A halt must not wait behind dashboards.
-const MOST_CONNECTIONS: usize = 128;
+pub(super) const MOST_CONNECTIONS: usize = 128;
 
 /// How long a connection may say nothing: it takes the place of another.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+/// How long a request that has begun to arrive may take to be complete while others wait for a place.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// How long a client may take to take its answer, and the supervisor to give it.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
@@ -229,20 +232,40 @@ impl Connection {
     /// The next line; `None` when there is none any more: the end, a long silence, or a line that is too long, which is
     /// answered.
     pub(super) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut line = Vec::new();
-        let mut limited = (&mut self.reader).take(LONGEST_REQUEST);
-        let read = timeout(LONGEST_SILENCE, limited.read_until(b'\n', &mut line));
-        let length = read.await.unwrap_or(Ok(0))?;
-        if length == 0 {
-            return Ok(None);
-        }
-        if !line.ends_with(b"\n") && length as u64 >= LONGEST_REQUEST {
+        let line = read(&mut self.reader).await?;
+        self.complete(line).await
+    }
+
+    /// The same; `None` also if the far side said nothing before others wait for its place. What it has asked already is
+    /// answered, though the runtime may not have looked yet: a connection that is closed with its request unread tells
+    /// the other side nothing.
+    async fn next_unless(&mut self, crowded: &Notify) -> io::Result<Option<Vec<u8>>> {
+        let line = {
+            let mut line = pin!(read(&mut self.reader));
+            tokio::select! {
+                biased;
+                line = &mut line => line?,
+                () = crowded.notified() => {
+                    if !has_input(self.writer.as_ref()) {
+                        return Ok(None);
+                    }
+                    // Somebody else makes room, or this one when it is answered.
+                    crowded.notify_one();
+                    timeout(LONGEST_REST, line).await.unwrap_or(Ok(Vec::new()))?
+                }
+            }
+        };
+        self.complete(line).await
+    }
+
+    async fn complete(&mut self, line: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        if !line.ends_with(b"\n") && line.len() as u64 >= LONGEST_REQUEST {
             // What follows belongs to the same line, and is no request of its own.
             let answer = Answer::Error(format!("a request of more than {LONGEST_REQUEST} bytes; nothing was done"));
             self.reply(&answer).await?;
             return Ok(None);
         }
-        Ok(Some(line))
+        Ok((!line.is_empty()).then_some(line))
     }
 
     pub(super) async fn reply(&mut self, answer: &Answer) -> io::Result<()> {
@@ -254,6 +277,21 @@ impl Connection {
     }
 }
 
+/// A line as far as it goes; empty at the end, and after a long silence.
+async fn read(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut limited = reader.take(LONGEST_REQUEST);
+    let length = timeout(LONGEST_SILENCE, limited.read_until(b'\n', &mut line)).await.unwrap_or(Ok(0))?;
+    line.truncate(length);
+    Ok(line)
+}
+
+/// Whether the far side has said something that was not read, or has hung up, by what the kernel says.
+fn has_input(stream: &UnixStream) -> bool {
+    let mut asked = [PollFd::new(stream, PollFlags::IN)];
+    poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::IN)
+}
+
 async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit) -> io::Result<()> {
     let Service { groups, reloads, .. } = service;
     let mut connection = Connection::new(stream)?;
@@ -261,12 +299,10 @@ async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit
     let mut gateway = service.reports.gateway(caller);
     let mut reports = false;
     loop {
-        let line = tokio::select! {
-            // What was asked already is answered.
-            biased;
-            line = connection.next() => line?,
-            // A gateway's silence means something; nobody else's does.
-            () = service.crowded.notified(), if !reports => None,
+        // A gateway's silence means something; nobody else's does.
+        let line = match reports {
+            true => connection.next().await?,
+            false => connection.next_unless(&service.crowded).await?,
         };
         let Some(line) = line else { return Ok(()) };
         if !is_own(caller) {
@@ -414,5 +450,31 @@ pub fn ask(path: &Path, request: &Request) -> io::Result<Answer> {
         Err(error) => Err(error),
         Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer")),
         Ok(_) => serde_json::from_str(&answer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_makes_room_is_answered_what_it_has_asked_already() {
+        let (mut client, near) = std::os::unix::net::UnixStream::pair().unwrap();
+        client.write_all(b"{\"status\":true}\n").unwrap();
+        near.set_nonblocking(true).unwrap();
+        // The runtime was given no moment to see that there is something to read.
+        let mut connection = Connection::new(UnixStream::from_std(near).unwrap()).unwrap();
+        let crowded = Notify::new();
+        crowded.notify_one();
+        let line = connection.next_unless(&crowded).await.unwrap();
+        assert_eq!(line.as_deref(), Some(&b"{\"status\":true}\n"[..]));
+        // Nobody else made room meanwhile: now it does.
+        assert_eq!(connection.next_unless(&crowded).await.unwrap(), None);
+        // One that said half of something does not keep others waiting for long.
+        client.write_all(b"{\"sta").unwrap();
+        crowded.notify_one();
+        assert_eq!(connection.next_unless(&crowded).await.unwrap(), None);
     }
 }

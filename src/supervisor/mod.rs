@@ -27,3 +27,4 @@ pub mod report;
 pub mod running;
 pub mod scheduler;
 pub mod serve;
+pub mod visible;

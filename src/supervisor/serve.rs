@@ -25,7 +25,7 @@ use super::group::task::GroupHandle;
 use super::group::{EndpointStatus, GroupStatus, ShadowCounts};
 
 /// Connections at the same time; a further one waits.
-const MOST_CONNECTIONS: usize = 64;
+pub(super) const MOST_CONNECTIONS: usize = 64;
 /// How long a client may take to send its request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 

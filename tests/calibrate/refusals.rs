@@ -242,23 +242,39 @@ fn compressed_files_that_break_off_or_are_damaged_are_refused() {
 }
 
 #[test]
-fn what_follows_a_gzip_stream_is_said_to_follow_it() {
+fn what_follows_a_compressed_stream_is_said_to_follow_it() {
     let folder = Folder::new("followed");
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(small().as_bytes()).unwrap();
-    let gzip = encoder.finish().unwrap();
-    for more in [&b"x"[..], b"\0\0\0\0", b"a line that somebody appended\n", small().as_bytes(), b"\x1f\x8c"] {
-        let found = said(&folder, [&gzip, more].concat());
-        let expected = "after the end of the gzip stream something follows that is no gzip; expected the end, or another \
-                        gzip member";
-        assert!(found.ends_with(expected), "{more:?}: {found}");
+    let gzip = |content: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(content.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |content: &str| zstd::encode_all(content.as_bytes(), 3).unwrap();
+    let (small, large) = (small(), super::rows("west", &super::SMALL.repeat(50)));
+    for (kind, part, first, second) in
+        [("gzip", "member", gzip(&small), gzip(&large)), ("zstd", "frame", zstd(&small), zstd(&large))]
+    {
+        for more in [
+            &b"x"[..],
+            b"\0\0\0\0",
+            b"a line that somebody appended\n",
+            small.as_bytes(),
+            b"\x1f\x8c",
+            b"\x28\xb5\x2e\xfd",
+            b"\x50\x2a\x4d\x19",
+        ] {
+            let found = said(&folder, [&first, more].concat());
+            let expected = format!(
+                "after the end of the {kind} stream something follows that is no {kind}; expected the end, or another \
+                 {kind} {part}"
+            );
+            assert!(found.ends_with(&expected), "{more:?}: {found}");
+        }
+        // A second one that breaks off is one all the same.
+        let found = said(&folder, [&first[..], &second[..second.len() - 3]].concat());
+        let expected = format!("the {kind} stream breaks off; expected its end: the file is truncated");
+        assert!(found.ends_with(&expected), "{found}");
     }
-    // A second member that breaks off is one all the same.
-    let mut encoder = flate2::write::GzEncoder::new(gzip.clone(), flate2::Compression::default());
-    encoder.write_all(super::rows("west", &super::SMALL.repeat(50)).as_bytes()).unwrap();
-    let both = encoder.finish().unwrap();
-    let found = said(&folder, &both[..both.len() - 3]);
-    assert!(found.ends_with("the gzip stream breaks off; expected its end: the file is truncated"), "{found}");
 }
 
 #[test]

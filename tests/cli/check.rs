@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::tools::{file, run};
+use std::process::Command;
+
+use crate::tools::{file, finish, run};
 
 #[test]
 fn a_check_tells_what_the_settings_promise() {
@@ -49,4 +51,45 @@ fn a_check_ends_with_its_verdict() {
     let (status, _, out) = last(&file("verdict-refused.toml", &text.replacen("name = ", "nmae = ", 1)));
     assert_eq!((status, out.contains("accepted")), (2, false), "{out}");
     assert!(out.contains("the key is missing; expected a value: "), "{out}");
+}
+
+/// A file of so many paths that answer nobody.
+fn of_paths(count: usize) -> String {
+    let mut text =
+        "[supervisor]\nsocket = \"many.sock\"\njournal = \"many-journal\"\n[[group]]\nname = \"main\"\n".to_owned();
+    for number in 0..count {
+        let role = if number == 0 { "primary = true" } else { "priority = 10" };
+        text += &format!(
+            "[[group.endpoint]]\nname = \"path-{number}\"\nregion = \"r\"\nurl = \"tcp://127.0.0.1:{}\"\n{role}\nprobe = {{ tcp = {{}} }}\n",
+            number + 1
+        );
+    }
+    text
+}
+
+#[test]
+fn more_descriptors_than_the_soft_limit_permits_are_warned_of_before_and_at_the_start() {
+    let limited = |limit: u32, arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -Sn {limit} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_broker-failover")]).args(arguments);
+        finish(command, b"")
+    };
+    // A path that hangs is asked every 250 ms for 800 ms; then the places of clients, a hook, and what every process has.
+    let needed = 200 * 4 + 128 + 64 + 3 + 64;
+    let many = file("many.toml", &of_paths(200));
+    let told = |limit| {
+        format!(
+            "warning: supervisor: up to {needed} descriptors at once while paths hang, and the soft limit is {limit}"
+        )
+    };
+    let short = needed - 1;
+    let ran = limited(short, &["check", &many]);
+    assert_eq!(ran.status, 0, "{}", ran.stdout);
+    assert!(ran.stdout.contains(&told(short)) && ran.stdout.contains("LimitNOFILE) of 1059 or more"), "{}", ran.stdout);
+    let ran = limited(needed, &["check", &many]);
+    assert!(ran.status == 0 && !ran.stdout.contains("descriptors"), "{}", ran.stdout);
+    // Nobody says which path is active, so it stops there.
+    let ran = limited(short, &["run", &many]);
+    assert!(ran.status == 2 && ran.stderr.contains(&told(short)), "{}", ran.stderr);
 }

@@ -138,6 +138,35 @@ fn a_pointer_to_the_account_is_one_and_has_something_to_be_compared_with() {
 }
 
 #[test]
+fn an_account_that_no_probe_reads_is_warned_of() {
+    let warnings = |east: &str, url: &str| {
+        let text = file("", "", east, "").replace("https://127.0.0.1:1", url);
+        accepted(&text);
+        let all = findings(&text, Severity::Warning);
+        all.into_iter().filter(|one| one.contains("nothing will ever compare it")).collect::<Vec<_>>()
+    };
+    let (https, fix) = ("https://127.0.0.1:1", "fix://127.0.0.1:1");
+    let reads = "{ http = { account_pointer = \"/id\" } }";
+    let logs_on = |tag: &str| {
+        format!(
+            "{{ fix = {{ version = \"FIX.4.4\", sender_comp_id = \"A\", target_comp_id = \"B\", \
+             reset_on_logon = \"always\", sequence_file = \"numbers\"{tag} }} }}"
+        )
+    };
+    let exec = "{ exec = { command = [\"true\"] } }";
+    for probe in ["{ tcp = {} }", "{ tls = {} }", "{ http = {} }", exec] {
+        let east = format!("account = \"U1\"\nprobe = {probe}");
+        let [warning] = &warnings(&east, https)[..] else { panic!("{probe}") };
+        assert!(warning.starts_with("group[0].endpoint[0].account: stated"), "{warning}");
+        assert_eq!(warnings(&format!("probe = {probe}"), https), [""; 0], "no account is stated");
+    }
+    assert_eq!(warnings(&format!("account = \"U1\"\nprobe = {}", logs_on("")), fix).len(), 1);
+    assert_eq!(warnings(&format!("account = \"U1\"\nprobe = {}", logs_on(", account_tag = 1")), fix), [""; 0]);
+    // One that reads it is enough.
+    assert_eq!(warnings(&format!("account = \"U1\"\nprobe = [{exec}, {reads}]"), https), [""; 0]);
+}
+
+#[test]
 fn b14_a_configuration_over_its_budget_is_refused_the_failing_pace_included() {
     let charged = EAST.replace("headers", "budget = \"address\", headers");
     let budget = |most: u64| format!("[[budget]]\nname = \"address\"\nrequests = {most}\nper = \"10s\"\n");

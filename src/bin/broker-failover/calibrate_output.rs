@@ -8,7 +8,7 @@ use broker_failover::calibration::{Basis, Estimate, Fit, PathReport, Reading, Re
 use broker_failover::planning::{Seconds, Spoken};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use crate::visible::visible;
+use broker_failover::supervisor::visible::visible;
 
 pub(crate) fn text(out: &mut impl Write, history: &str, report: &Report) -> io::Result<()> {
     reading(out, history, report)?;

@@ -12,7 +12,7 @@ use broker_failover::supervisor::journal::format_time;
 use serde_json::{Value, json};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use crate::visible::visible;
+use broker_failover::supervisor::visible::visible;
 
 /// A moment, in RFC 3339 with milliseconds.
 pub(crate) fn moment(nanos: u64) -> String {

@@ -9,7 +9,7 @@ use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
 use serde_json::Value;
 
-use crate::visible::one_line;
+use broker_failover::supervisor::visible::{one_line, visible};
 
 /// Which supervisor.
 #[derive(clap::Args)]
@@ -70,10 +70,10 @@ pub(crate) fn commands(targets: &Targets, command: Command) -> ExitCode {
             let name = answer["group"].as_str().unwrap_or_default();
             match (&answer["ok"], &answer["error"]) {
                 (Value::String(done), Value::Null) => {
-                    say(&format!("{name}: {done}"));
+                    say(&visible(&format!("{name}: {done}")));
                     status
                 }
-                (_, why) => refuse(&format!("{name}: {}", why.as_str().unwrap_or("no answer")), 1),
+                (_, why) => refuse(&visible(&format!("{name}: {}", why.as_str().unwrap_or("no answer"))), 1),
             }
         }),
         Ok(Answer::Error(why)) if group.is_none() && !all && why.starts_with("which group?") => {
@@ -104,10 +104,10 @@ fn tell(answer: Result<Answer, String>) -> ExitCode {
     match answer {
         Ok(Answer::Ok(text)) => {
             let text = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
-            say(&text);
+            say(&visible(&text));
             ExitCode::SUCCESS
         }
-        Ok(Answer::Error(why)) => refuse(&why, 1),
+        Ok(Answer::Error(why)) => refuse(&visible(&why), 1),
         Err(why) => refuse(&why, 2),
     }
 }

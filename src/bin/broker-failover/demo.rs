@@ -8,7 +8,7 @@ use anstyle::Style;
 use broker_failover::supervisor::demo::{Audience, Frame, Options, Scene, Summary, play};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use crate::visible::visible;
+use broker_failover::supervisor::visible::visible;
 
 /// The panel's columns on a wide terminal, and where the width is not known.
 const WIDEST: usize = 100;

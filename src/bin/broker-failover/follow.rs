@@ -9,7 +9,7 @@ use broker_failover::supervisor::control::subscribe::KEEPALIVE;
 use serde_json::Value;
 
 use crate::control::{Supervisor, refuse, unreachable};
-use crate::visible::one_line;
+use broker_failover::supervisor::visible::one_line;
 
 /// Print order flow now, and then every change of it, until the supervisor ends
 #[derive(clap::Args)]

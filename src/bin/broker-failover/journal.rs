@@ -16,7 +16,7 @@ use broker_failover::supervisor::journal::{
     follow_nothing, for_each, read_time, verify,
 };
 
-use crate::visible::one_line;
+use broker_failover::supervisor::visible::one_line;
 
 const ALARM: Style = AnsiColor::Red.on_default().bold();
 const MOVE: Style = AnsiColor::Cyan.on_default().bold();

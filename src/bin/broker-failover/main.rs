@@ -22,7 +22,6 @@ mod simulate_output;
 mod simulate_plot;
 mod svg;
 mod table;
-mod visible;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -13,7 +13,7 @@ use broker_failover::planning::{
 use broker_failover::supervisor::config::{duration, load_plan};
 
 use crate::plan_output;
-use crate::visible::visible;
+use broker_failover::supervisor::visible::visible;
 
 /// Plan a recovery: which trigger and which standby meet a recovery time, how often a trigger fires for nothing, and
 /// which option is the cheapest.

@@ -10,7 +10,7 @@ use broker_failover::planning::{
 use serde_json::{Value, json};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use crate::visible::visible;
+use broker_failover::supervisor::visible::visible;
 
 pub(crate) fn text(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     let settings = plan.settings();

@@ -12,9 +12,6 @@ use broker_failover::supervisor::config::duration;
 use crate::plan::{flag_refused, refuse, write_new};
 use crate::{simulate_output, simulate_plot};
 
-/// Probes from which on a run takes long enough to say how far it is.
-const LONG: u64 = 500_000_000;
-
 /// Simulate triggers: how often each fails over for nothing on calm days, how soon it detects an outage, and which
 /// outages it misses.
 ///
@@ -90,7 +87,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let simulated = Simulation::new(arguments.settings()).and_then(|simulation| {
-        let mut meter = Meter::of(&simulation);
+        let mut meter = Meter::start();
         let tables = simulation.run(|done, all| meter.show(done, all));
         meter.end();
         tables.map(|tables| (simulation, tables))
@@ -122,20 +119,19 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 /// How far a long run is and what it will still take, on standard error, if somebody looks at it.
 struct Meter {
     started: Instant,
-    /// When something was said last; none of a run about which nothing is to be said.
+    wanted: bool,
+    /// When something was said last.
     said: Option<Instant>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person is told how long it will take")]
 impl Meter {
-    fn of(simulation: &Simulation) -> Self {
-        let wanted = simulation.evaluations() >= LONG && io::stderr().is_terminal();
-        let started = Instant::now();
-        Self { started, said: wanted.then_some(started) }
+    fn start() -> Self {
+        Self { started: Instant::now(), wanted: io::stderr().is_terminal(), said: None }
     }
 
     fn show(&mut self, done: u64, all: u64) {
-        if self.said.is_some_and(|said| said.elapsed() >= Duration::from_secs(1)) {
+        if self.wanted && self.said.unwrap_or(self.started).elapsed() >= Duration::from_secs(1) {
             self.said = Some(Instant::now());
             let _ = write!(io::stderr(), "\r{:60}", progress(done, all, self.started.elapsed()));
         }

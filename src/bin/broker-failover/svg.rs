@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::visible::steers;
+use broker_failover::supervisor::visible::steers;
 
 /// Where the field of a plot begins, right of the numbers and names at its left.
 pub(crate) const LEFT: f64 = 84.0;

@@ -8,7 +8,7 @@ use broker_failover::engine::{
 };
 use broker_failover::scenario::{Answer, Tally, Verb};
 
-use crate::visible::visible;
+use broker_failover::supervisor::visible::visible;
 
 pub(crate) const ALARM: Style = AnsiColor::Red.on_default().bold();
 const MOVE: Style = AnsiColor::Cyan.on_default().bold();

@@ -24,14 +24,15 @@ pub struct BudgetConfig {
 impl Builder<'_> {
     pub(super) fn budgets(&mut self, file: &Table) -> Vec<BudgetConfig> {
         let (mut names, mut budgets) = (BTreeSet::new(), Vec::new());
-        for table in file.tables("budget").iter().filter(|table| table.sound) {
+        for table in file.tables("budget") {
             let name = table.text("name").unwrap_or_default().trim().to_owned();
             if name.is_empty() || !names.insert(name.clone()) {
                 self.error(table, "name", format!("{name:?} is blank or taken"), "a unique name");
             }
+            self.one_line(table, "name");
             let most = |key| table.integer(key).and_then(|most| usize::try_from(most).ok());
             let (requests, logons) = (most("requests"), most("logons"));
-            if requests.is_none() && logons.is_none() {
+            if table.entry("requests").is_none() && table.entry("logons").is_none() {
                 self.findings.error(&table.span, &table.path, "neither requests nor logons", "at least one of them");
             }
             let Some(per) = self.positive(table, "per") else { continue };
@@ -52,7 +53,7 @@ impl Builder<'_> {
                 }
             }
         }
-        for (table, budget) in file.tables("budget").iter().filter(|table| table.sound).zip(budgets) {
+        for (table, budget) in file.tables("budget").iter().zip(budgets) {
             self.within(table, "requests", budget.requests, spent(budget, groups, |_| true));
             let logs_on = |probe: &ProbeConfig| probe.terms.identity != Identity::None;
             self.within(table, "logons", budget.logons, spent(budget, groups, logs_on));

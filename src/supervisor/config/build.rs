@@ -11,19 +11,20 @@ use hyper::Uri;
 use sha2::{Digest, Sha256};
 
 use crate::engine::{
-    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicySettings, ResumeAfterHalt,
-    Silence, Trigger, TriggerRule,
+    DEFAULT_BACKUP_PRIORITY, DEFAULT_PRIMARY_PRIORITY, Endpoint, Engine, Policy, PolicyError, PolicySettings,
+    ResumeAfterHalt, Silence, Trigger, TriggerRule,
 };
 
 use super::super::clock::BootClock;
 use super::super::probes::{ProberError, Resolver, holder, prober};
+use super::super::visible::hides;
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
     HookAction, Hooks, HttpConfig, ProbeConfig, ProbeKind, Probing, Require, SupervisorConfig, TlsConfig,
-    WebSocketConfig, fix, keys, lint,
+    WebSocketConfig, descriptors, fix, keys, lint,
 };
 
 /// What checking a file came to.
@@ -112,6 +113,9 @@ fn read_all(text: &str, folder: &Path) -> (Checked, Table) {
     let sound = builder.findings.errors() == 0;
     let socket = supervisor.as_ref().map(|supervisor| supervisor.socket.clone());
     let config = supervisor.filter(|_| sound).map(|supervisor| Config { supervisor, groups, budgets, hash });
+    if let Some(config) = &config {
+        descriptors::lint(&mut builder, &file, config);
+    }
     (Checked { config, findings: builder.findings.sorted(), socket }, file)
 }
 
@@ -131,7 +135,7 @@ pub(super) struct Builder<'a> {
 
 impl Builder<'_> {
     fn supervisor(&mut self, file: &Table) -> Option<SupervisorConfig> {
-        let table = file.table("supervisor").filter(|table| table.sound)?;
+        let table = file.table("supervisor")?;
         let listen = match table.text("listen").map(str::parse) {
             Some(Err(_)) => {
                 self.error(table, "listen", "not an address", "an IP address and a port, such as \"127.0.0.1:9464\"");
@@ -142,6 +146,9 @@ impl Builder<'_> {
         };
         let report_socket = table.text("report_socket").map(|path| self.path(path));
         let report_users = self.report_users(table);
+        if !table.sound {
+            return None;
+        }
         Some(SupervisorConfig {
             listen,
             socket: self.path(table.text("socket")?),
@@ -162,30 +169,33 @@ impl Builder<'_> {
         }
         let mut groups = Vec::new();
         for table in tables {
-            if !table.sound {
-                self.sound_parts(table);
-                continue;
-            }
             let name = table.text("name").unwrap_or_default().trim().to_owned();
             if name.is_empty() || !names.insert(name.clone()) {
                 self.error(table, "name", format!("{name:?} is blank or taken"), "a unique name");
             }
             self.one_line(table, "name");
-            groups.extend(self.group(table, name));
+            match table.sound {
+                true => groups.extend(self.group(table, name)),
+                false => self.parts(table),
+            }
         }
         fix::apart(self, tables, &groups);
         super::feed::each_has_its_own(self, file, &groups);
         groups
     }
 
-    /// What can be said of a group with a faulty key: whatever else is wrong with its sound parts, each by itself.
-    fn sound_parts(&mut self, table: &Table) {
-        let part = |key| table.table(key).filter(|part| part.sound);
-        let policy = part("policy").and_then(|part| self.policy(part, None));
-        part("shadow").zip(policy).map(|(part, policy)| self.policy(part, Some(&policy)));
-        part("probing").map(|part| self.probing(part));
-        part("hooks").map(|part| self.hooks(part));
-        table.tables("endpoint").iter().filter(|one| one.sound).for_each(|one| drop(self.endpoint(one)));
+    /// What can be said of a group with a faulty key somewhere: whatever else is wrong with its parts, each by itself.
+    /// What they mean together is judged once each is right.
+    fn parts(&mut self, table: &Table) {
+        let policy = table.table("policy").and_then(|part| self.policy(part, None));
+        table.table("shadow").zip(policy).map(|(part, policy)| self.policy(part, Some(&policy)));
+        table.table("probing").map(|part| self.probing(part));
+        if let Some(part) = table.table("hooks") {
+            self.hooks(part);
+            self.positive(part, "max_hold");
+        }
+        self.positive(table, "rto");
+        table.tables("endpoint").iter().for_each(|one| drop(self.endpoint(one)));
     }
 
     fn group(&mut self, table: &Table, name: String) -> Option<GroupConfig> {
@@ -277,7 +287,9 @@ impl Builder<'_> {
             history_limit: number("history_limit").unwrap_or(other.history_limit),
         };
         match Policy::new(settings) {
-            Ok(policy) => Some(policy),
+            Ok(policy) => Some(policy).filter(|_| table.sound),
+            // The value that it contradicts may be one that was refused, and is not in force.
+            Err(PolicyError::Mismatch { .. }) if !table.sound => None,
             Err(error) => {
                 self.findings.error(&table.span, &table.path, error.to_string(), "values within bounds");
                 None
@@ -310,12 +322,10 @@ impl Builder<'_> {
     }
 
     fn probing(&mut self, table: &Table) -> Option<Probing> {
-        let interval = self.positive(table, "interval")?;
-        let timeout = self.positive(table, "timeout")?;
-        let when_failing = match table.duration("interval_when_failing") {
-            Some(_) => self.positive(table, "interval_when_failing")?,
-            None => (interval / 4).max(Duration::from_nanos(1)),
-        };
+        let (interval, timeout) = (self.positive(table, "interval"), self.positive(table, "timeout"));
+        let when_failing = self.positive(table, "interval_when_failing");
+        let (interval, timeout) = (interval?, timeout?);
+        let when_failing = when_failing.unwrap_or_else(|| (interval / 4).max(Duration::from_nanos(1)));
         if when_failing > interval {
             let found = format!("{when_failing:?}, longer than interval ({interval:?})");
             self.error(table, "interval_when_failing", found, "at most interval");
@@ -336,16 +346,17 @@ impl Builder<'_> {
         let primary = table.flag("primary");
         let explicit = table.integer("priority").is_some();
         let default = if primary { DEFAULT_PRIMARY_PRIORITY } else { DEFAULT_BACKUP_PRIORITY };
-        let url = table.text("url")?.trim().to_owned();
+        let url = table.text("url").unwrap_or_default().trim().to_owned();
         let errors = self.findings.errors();
         let probes: Vec<_> = table.tables("probe").iter().filter_map(|probe| self.probe(table, probe, &url)).collect();
         if table.tables("probe").is_empty() {
             self.error(table, "probe", "no probe", "at least one");
         }
         let trigger = self.trigger(table).flatten();
-        for key in ["name", "region", "account", "url"] {
+        for key in ["name", "region", "account", "url", "shared_fate"] {
             self.one_line(table, key);
         }
+        let watch = self.watch(table, &url);
         let endpoint = EndpointConfig {
             endpoint: Endpoint {
                 name: table.text("name")?.trim().to_owned(),
@@ -358,7 +369,7 @@ impl Builder<'_> {
             },
             explicit_priority: explicit,
             probes,
-            watch: self.watch(table, &url),
+            watch,
             require: if table.text("require")? == "any" { Require::Any } else { Require::All },
             shared_fate: table.texts("shared_fate"),
             cancel_on_disconnect: match table.text("cancel_on_disconnect")? {
@@ -368,7 +379,7 @@ impl Builder<'_> {
                 _ => CancelOnDisconnect::Unknown,
             },
         };
-        if self.findings.errors() == errors {
+        if table.sound && self.findings.errors() == errors {
             self.probers(table, &endpoint);
         }
         Some(endpoint)
@@ -393,16 +404,23 @@ impl Builder<'_> {
         }
     }
 
-    /// What hooks, the log, metrics and people are told holds no control characters: NUL cannot even be told.
-    fn one_line(&mut self, table: &Table, key: &str) {
-        if let Some(text) = table.text(key).filter(|text| text.chars().any(char::is_control)) {
-            self.error(table, key, format!("{:?} holds control characters", redacted(text)), "a text of one line");
+    /// What hooks, the log, metrics and people are told, and compare, holds nothing that nobody sees: NUL cannot even be
+    /// told.
+    pub(super) fn one_line(&mut self, table: &Table, key: &str) {
+        let texts = table.text(key).map(|text| vec![redacted(text)]).unwrap_or_else(|| table.texts(key));
+        if let Some(text) = texts.iter().find(|text| text.chars().any(hides)) {
+            let found = format!("{text:?} holds control characters, or others that nobody sees");
+            self.error(table, key, found, "a text of one line, of what can be seen");
         }
     }
 
     fn probe(&mut self, endpoint: &Table, table: &Table, url: &str) -> Option<ProbeConfig> {
         let kinds: Vec<_> = table.entries().map(|(key, _)| key).collect();
         let [kind] = kinds[..] else {
+            if kinds.is_empty() && !table.sound {
+                // The key that it has is not known, which was told.
+                return None;
+            }
             let found = if kinds.is_empty() { "no kind".to_owned() } else { format!("{} kinds", kinds.len()) };
             let expected = "exactly one of tcp, tls, http, websocket, exec, fix, report";
             self.findings.error(&table.span, &table.path, found, expected);
@@ -422,6 +440,8 @@ impl Builder<'_> {
         let tls = self.tls(inner);
         self.told_apart(inner, "expect_body");
         self.compared(endpoint, inner, "account_tag");
+        let account_pointer = self.pointer(endpoint, inner);
+        let slow_after = self.positive(inner, "slow_after");
         let kind = match kind {
             "tcp" => ProbeKind::Tcp,
             "tls" => ProbeKind::Tls(tls),
@@ -431,7 +451,7 @@ impl Builder<'_> {
                 headers: inner.text_map("headers"),
                 expect_status: inner.statuses("expect_status"),
                 expect_body: inner.text("expect_body").map(str::to_owned),
-                account_pointer: self.pointer(endpoint, inner),
+                account_pointer,
                 competing_session_status: inner.statuses("competing_session_status"),
                 tls,
             }),
@@ -443,10 +463,6 @@ impl Builder<'_> {
                 competing_session_exit: exit("competing_session_exit"),
                 logon_refused_exit: exit("logon_refused_exit"),
             }),
-        };
-        let slow_after = match inner.duration("slow_after") {
-            Some(_) => Some(self.positive(inner, "slow_after")?),
-            None => None,
         };
         let terms = self.terms(endpoint, inner, &kind, url);
         Some(ProbeConfig { kind, slow_after, terms })
@@ -461,7 +477,12 @@ impl Builder<'_> {
 
     fn websocket(&mut self, table: &Table, tls: TlsConfig) -> Option<WebSocketConfig> {
         let text = |key| table.text(key).map(str::to_owned);
-        let config = WebSocketConfig {
+        self.told_apart(table, "expect_message");
+        if text("subscribe").is_some() && table.entry("expect_message").is_none() {
+            let found = "no expect_message: a pong does not show what became of the subscription";
+            self.error(table, "subscribe", found, "expect_message beside subscribe");
+        }
+        Some(WebSocketConfig {
             path: text("path")?,
             headers: table.text_map("headers"),
             subprotocol: text("subprotocol"),
@@ -469,13 +490,7 @@ impl Builder<'_> {
             expect_message: text("expect_message"),
             competing_session_status: table.statuses("competing_session_status"),
             tls,
-        };
-        self.told_apart(table, "expect_message");
-        if config.subscribe.is_some() && config.expect_message.is_none() {
-            let found = "no expect_message: a pong does not show what became of the subscription";
-            self.error(table, "subscribe", found, "expect_message beside subscribe");
-        }
-        Some(config)
+        })
     }
 
     /// A text that an answer must contain: every answer contains a blank one.
@@ -498,7 +513,7 @@ impl Builder<'_> {
 
     /// An account that is read must be compared with one.
     fn compared(&mut self, endpoint: &Table, table: &Table, key: &str) {
-        if table.entry(key).is_some() && endpoint.text("account").is_none() {
+        if table.entry(key).is_some() && endpoint.entry("account").is_none() {
             self.error(table, key, "an account to read and none to compare it with", "account at the endpoint");
         }
     }
@@ -548,9 +563,12 @@ impl Builder<'_> {
     }
 
     fn hook(&mut self, table: &Table) -> Option<Hook> {
-        let action = match (table.entry("command"), table.text("webhook")) {
+        self.one_line(table, "proves");
+        let timeout = self.positive(table, "timeout");
+        let action = match (table.entry("command"), table.entry("webhook")) {
             (Some(_), None) => HookAction::Command(self.command(table)?),
-            (None, Some(url)) => {
+            (None, Some(_)) => {
+                let url = table.text("webhook")?;
                 let parsed = url.parse::<Uri>().ok();
                 if !parsed.is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
                     self.error(
@@ -573,10 +591,9 @@ impl Builder<'_> {
                 return None;
             }
         };
-        self.one_line(table, "proves");
         Some(Hook {
             action,
-            timeout: self.positive(table, "timeout")?,
+            timeout: timeout?,
             idempotent: table.flag("idempotent"),
             proves: table.text("proves").map(str::to_owned),
             holds: table.duration("holds"),
@@ -622,7 +639,11 @@ impl Builder<'_> {
         self.folder.join(text)
     }
 
+    /// Says what is wrong with a key, unless that it has no value to speak of was told already.
     pub(super) fn error(&mut self, table: &Table, key: &str, found: impl Into<String>, expected: impl Into<String>) {
+        if table.is_refused(key) {
+            return;
+        }
         self.findings.error(&table.span_of(key), &table.path_of(key), found, expected);
     }
 

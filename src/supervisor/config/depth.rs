@@ -183,7 +183,9 @@ impl Builder<'_> {
         let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(""));
         let (default, deepest, lacks) = kind.depths(authority.contains('@'));
         let stated = table.text("proves").and_then(Depth::of);
-        if let Some(stated) = stated.filter(|stated| *stated > deepest) {
+        // What it could prove depends on all of its keys, and on the url.
+        let known = table.sound && !endpoint.is_refused("url");
+        if let Some(stated) = stated.filter(|stated| known && *stated > deepest) {
             self.error(table, "proves", format!("{stated}, and {lacks}"), format!("{deepest} at most"));
         }
         let identity = table.text("identity").map_or_else(|| kind.default_identity(), Identity::of);
@@ -193,10 +195,11 @@ impl Builder<'_> {
             _ => identity.name().to_owned(),
         };
         let credential = table.text("credential").map_or(login, |credential| credential.trim().to_owned());
+        self.one_line(table, "credential");
         if credential.is_empty() {
             self.error(table, "credential", "blank", "a name");
         }
-        if identity == Identity::None && table.entry("credential").is_some() {
+        if identity == Identity::None && !table.is_refused("identity") && table.entry("credential").is_some() {
             self.error(table, "credential", "a credential of a probe that does not log on", "identity beside it");
         }
         let budget = table.text("budget").or_else(|| endpoint.text("budget")).map(str::to_owned);
@@ -244,6 +247,22 @@ pub(super) fn check(builder: &mut Builder<'_>, table: &Table, group: &GroupConfi
     }
     for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
         check_endpoint(builder, one, endpoint, group);
+        check_account(builder, one, endpoint);
+    }
+}
+
+/// An account that is stated and that no probe reads looks checked, and is not.
+fn check_account(builder: &mut Builder<'_>, table: &Table, endpoint: &EndpointConfig) {
+    let reads = |probe: &ProbeConfig| match &probe.kind {
+        ProbeKind::Http(config) => config.account_pointer.is_some(),
+        ProbeKind::Fix(config) => config.account_tag.is_some(),
+        ProbeKind::Tcp | ProbeKind::Tls(_) | ProbeKind::WebSocket(_) | ProbeKind::Exec(_) | ProbeKind::Report(_) => {
+            false
+        }
+    };
+    if endpoint.endpoint.account.is_some() && !endpoint.probes.iter().any(reads) {
+        let found = "stated, and none of its probes reads an account: nothing will ever compare it";
+        builder.warning(table, "account", found, "an http probe with account_pointer, or a fix probe with account_tag");
     }
 }
 

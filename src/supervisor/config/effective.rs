@@ -44,6 +44,7 @@ fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
                 inner.iter().for_each(|one| collect(one, places, list));
                 continue;
             }
+            Value::Refused => continue,
             Value::Tables(_) => "none".to_owned(),
             Value::Text(value) => format!("{:?}", redacted(value)),
             Value::Secret(_) => "...".to_owned(),

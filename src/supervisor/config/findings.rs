@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::supervisor::visible::visible;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -73,7 +75,9 @@ impl<'a> Findings<'a> {
 
     fn add(&mut self, severity: Severity, at: &Range<usize>, key: &str, found: String, expected: String) {
         let (line, column) = self.places.line_and_column(at.start);
-        self.list.push(Finding { severity, line, column, key: key.to_owned(), found, expected });
+        // A file that is refused may hold any name and key, and people are told of it on terminals.
+        let (key, found, expected) = (visible(key), visible(&found), visible(&expected));
+        self.list.push(Finding { severity, line, column, key, found, expected });
     }
 
     pub(super) fn errors(&self) -> usize {

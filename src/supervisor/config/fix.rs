@@ -16,11 +16,11 @@ const DEFAULT_APPL_VER_ID: u32 = 1137;
 
 impl Builder<'_> {
     pub(super) fn fix(&mut self, table: &Table, tls: TlsConfig) -> Option<FixConfig> {
-        let version = match table.text("version")? {
-            "FIX.4.2" => FixVersion::Fix42,
-            "FIX.4.4" => FixVersion::Fix44,
-            _ => FixVersion::Fixt11,
-        };
+        // Each by itself first: a key without a value hides nothing that is wrong beside it.
+        let (password, logon_fields) = (self.fix_password(table), self.logon_fields(table));
+        let competing_session_text = self.competing_texts(table);
+        let heart_beat_interval = self.heart_beat_interval(table);
+        let waits = (self.positive(table, "relogon_wait"), self.positive(table, "relogon_wait_max"));
         let texts = [
             "sender_comp_id",
             "sender_sub_id",
@@ -33,6 +33,11 @@ impl Builder<'_> {
         for key in texts {
             self.fix_text(table, key);
         }
+        let version = match table.text("version")? {
+            "FIX.4.2" => FixVersion::Fix42,
+            "FIX.4.4" => FixVersion::Fix44,
+            _ => FixVersion::Fixt11,
+        };
         let default_appl_ver_id = table.text("default_appl_ver_id").map(str::to_owned);
         match (version, &default_appl_ver_id) {
             (FixVersion::Fixt11, None) => {
@@ -44,13 +49,7 @@ impl Builder<'_> {
             }
             _ => {}
         }
-        let heart_beat_interval = self.positive(table, "heart_beat_interval")?;
-        if heart_beat_interval.subsec_nanos() != 0 || heart_beat_interval > LONGEST_HEART_BEAT {
-            let found = format!("{heart_beat_interval:?}");
-            self.error(table, "heart_beat_interval", found, "whole seconds, from 1 s to 1 h");
-        }
-        let relogon_wait = self.positive(table, "relogon_wait")?;
-        let relogon_wait_max = self.positive(table, "relogon_wait_max")?;
+        let (relogon_wait, relogon_wait_max) = (waits.0?, waits.1?);
         if relogon_wait > relogon_wait_max {
             let found = format!("{relogon_wait:?}, longer than relogon_wait_max ({relogon_wait_max:?})");
             self.error(table, "relogon_wait", found, "at most relogon_wait_max");
@@ -62,19 +61,28 @@ impl Builder<'_> {
             target_comp_id: table.text("target_comp_id")?.to_owned(),
             target_sub_id: table.text("target_sub_id").map(str::to_owned),
             username: table.text("username").map(str::to_owned),
-            password: self.fix_password(table),
-            heart_beat_interval,
+            password,
+            heart_beat_interval: heart_beat_interval?,
             reset_on_logon: table.text("reset_on_logon")? == "always",
             default_appl_ver_id,
-            logon_fields: self.logon_fields(table),
+            logon_fields,
             sequence_file: self.path(table.text("sequence_file")?),
             relogon_wait,
             relogon_wait_max,
             account_tag: table.integer("account_tag").map(|_| table.u32("account_tag")),
-            competing_session_text: self.competing_texts(table),
+            competing_session_text,
             competing_session_status: table.integers("competing_session_status"),
             tls,
         })
+    }
+
+    fn heart_beat_interval(&mut self, table: &Table) -> Option<Duration> {
+        let interval = self.positive(table, "heart_beat_interval")?;
+        if interval.subsec_nanos() != 0 || interval > LONGEST_HEART_BEAT {
+            let found = format!("{interval:?}");
+            self.error(table, "heart_beat_interval", found, "whole seconds, from 1 s to 1 h");
+        }
+        Some(interval)
     }
 
     /// What stands in a field can neither be empty nor hold what ends it.

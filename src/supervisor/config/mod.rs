@@ -3,6 +3,7 @@
 mod budget;
 mod build;
 mod depth;
+mod descriptors;
 mod effective;
 mod feed;
 mod findings;

@@ -45,11 +45,18 @@ pub(super) enum Value {
     Table(Box<Table>),
     Tables(Vec<Table>),
     TextMap(Vec<(String, String)>),
+    /// Of the wrong kind, or missing: it was told, and the keys beside it are judged all the same.
+    Refused,
 }
 
 impl Table {
     pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|(name, _)| *name == key).map(|(_, entry)| entry)
+    }
+
+    /// Whether its value is of the wrong kind, or missing: there is nothing more to say of it.
+    pub(super) fn is_refused(&self, key: &str) -> bool {
+        matches!(self.entry(key), Some(Entry { value: Value::Refused, .. }))
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
@@ -173,12 +180,10 @@ impl Reader<'_, '_> {
             let at = join(&path, key.name);
             let given = table.iter().find(|(name, _)| name.get_ref().as_ref() == key.name).map(|(_, value)| value);
             let entry = match (given, key.presence) {
-                (Some(value), _) => {
-                    self.value(value, key.kind, &at).map(|read| Entry { value: read, span: Some(value.span()) })
-                }
+                (Some(value), _) => Some(Entry { value: self.value(value, key.kind, &at), span: Some(value.span()) }),
                 (None, Presence::Required) => {
                     self.findings.error(&span, &at, "the key is missing", format!("a value: {}", key.about));
-                    None
+                    Some(Entry { value: Value::Refused, span: None })
                 }
                 (None, Presence::Default(text)) => self.default(text, key.kind, &at, &span),
                 (None, Presence::Optional) => None,
@@ -194,10 +199,10 @@ impl Reader<'_, '_> {
     fn default(&mut self, text: &'static str, kind: Kind, at: &str, span: &Range<usize>) -> Option<Entry> {
         let value = DeValue::parse(text).ok()?;
         let value = Spanned::new(span.clone(), value.into_inner());
-        Some(Entry { value: self.value(&value, kind, at)?, span: None })
+        Some(Entry { value: self.value(&value, kind, at), span: None })
     }
 
-    fn value(&mut self, value: &Spanned<DeValue<'_>>, kind: Kind, at: &str) -> Option<Value> {
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, kind: Kind, at: &str) -> Value {
         let span = value.span();
         let given = value.get_ref();
         let read = match kind {
@@ -216,10 +221,10 @@ impl Reader<'_, '_> {
             Kind::Table(shape) => given
                 .as_table()
                 .map(|table| Value::Table(Box::new(self.table(table, span.clone(), shape, at.to_owned())))),
-            Kind::Tables(shape) => self.tables(given, shape, at).map(Value::Tables),
+            Kind::Tables(shape) => self.tables(given, shape, at),
             Kind::OneOrMore(shape) => match given.as_table() {
                 Some(table) => Some(Value::Tables(vec![self.table(table, span.clone(), shape, at.to_owned())])),
-                None => self.tables(given, shape, at).map(Value::Tables),
+                None => self.tables(given, shape, at),
             },
             Kind::TextMap => given.as_table().and_then(|table| {
                 let pair = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
@@ -229,26 +234,29 @@ impl Reader<'_, '_> {
                 table.iter().map(pair).collect::<Option<Vec<_>>>().map(Value::TextMap)
             }),
         };
-        if read.is_none() {
+        read.unwrap_or_else(|| {
             let found = match kind {
                 Kind::Secret => format!("a value of type {}", given.type_str()),
                 _ => excerpt(given),
             };
             self.findings.error(&span, at, format!("found {found}"), expected(kind));
-        }
-        read
+            Value::Refused
+        })
     }
 
-    fn tables(&mut self, given: &DeValue<'_>, shape: &'static Shape, at: &str) -> Option<Vec<Table>> {
+    /// Those of an array that are tables; what else is in it is refused by itself.
+    fn tables(&mut self, given: &DeValue<'_>, shape: &'static Shape, at: &str) -> Option<Value> {
         let items = given.as_array()?;
-        if items.iter().any(|item| !item.get_ref().is_table()) {
-            return None;
-        }
         let read = |(index, item): (usize, &Spanned<DeValue<'_>>)| {
-            let table = item.get_ref().as_table()?;
-            Some(self.table(table, item.span(), shape, format!("{at}[{index}]")))
+            let at = format!("{at}[{index}]");
+            let Some(table) = item.get_ref().as_table() else {
+                self.findings.error(&item.span(), &at, format!("found {}", excerpt(item.get_ref())), "a table");
+                return None;
+            };
+            Some(self.table(table, item.span(), shape, at))
         };
-        Some(items.iter().enumerate().filter_map(read).collect())
+        let tables: Vec<_> = items.iter().enumerate().filter_map(read).collect();
+        Some(if tables.is_empty() && !items.is_empty() { Value::Refused } else { Value::Tables(tables) })
     }
 }
 

@@ -61,7 +61,7 @@ impl Builder<'_> {
     /// The users that may report.
     pub(super) fn report_users(&mut self, table: &Table) -> Vec<u32> {
         let names = table.texts("report_users");
-        if !names.is_empty() && table.text("report_socket").is_none() {
+        if !names.is_empty() && table.entry("report_socket").is_none() {
             let expected = "report_socket too: the control socket is for the supervisor's own user and root";
             self.error(table, "report_users", "users without a report_socket", expected);
         }

@@ -18,10 +18,15 @@ const PINGS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3_
 
 impl Builder<'_> {
     pub(super) fn watch(&mut self, endpoint: &Table, url: &str) -> Option<WatchConfig> {
-        let table = endpoint.table("watch").filter(|table| table.sound)?;
+        let table = endpoint.table("watch")?;
+        let ping_interval = self.ping_interval(table);
         let kinds: Vec<_> =
-            ["tcp", "tls", "websocket"].into_iter().filter(|kind| table.table(kind).is_some()).collect();
+            ["tcp", "tls", "websocket"].into_iter().filter(|kind| table.entry(kind).is_some()).collect();
         let [kind] = kinds[..] else {
+            if kinds.is_empty() && !table.sound {
+                // It may have a key that is not known, which was told.
+                return None;
+            }
             let found = if kinds.is_empty() { "no session".to_owned() } else { kinds.join(" with ") };
             self.error(endpoint, "watch", found, "exactly one of tcp, tls, websocket");
             return None;
@@ -33,18 +38,23 @@ impl Builder<'_> {
             _ => (&["ws", "wss"] as &[_], SessionKind::WebSocket(self.held_websocket(inner)?)),
         };
         self.check_url(endpoint, url, schemes);
+        let confirm_spacing = table.duration("confirm_spacing").unwrap_or(SPACING);
+        Some(WatchConfig { session, confirm_spacing, ping_interval: ping_interval? })
+    }
+
+    fn ping_interval(&mut self, table: &Table) -> Option<Duration> {
         let ping_interval = table.duration("ping_interval")?;
         let [least, most] = PINGS;
         if !(least..=most).contains(&ping_interval) {
             let found = format!("{ping_interval:?}");
             self.error(table, "ping_interval", found, format!("from {least:?} to {most:?}"));
         }
-        let confirm_spacing = table.duration("confirm_spacing").unwrap_or(SPACING);
-        Some(WatchConfig { session, confirm_spacing, ping_interval })
+        Some(ping_interval)
     }
 
     fn held_websocket(&mut self, table: &Table) -> Option<WebSocketConfig> {
         let text = |key| table.text(key).map(str::to_owned);
+        let tls = self.tls(table);
         Some(WebSocketConfig {
             path: text("path")?,
             headers: table.text_map("headers"),
@@ -52,7 +62,7 @@ impl Builder<'_> {
             subscribe: text("subscribe"),
             expect_message: None,
             competing_session_status: Vec::new(),
-            tls: self.tls(table),
+            tls,
         })
     }
 

@@ -29,7 +29,7 @@ use super::super::group::task::GroupHandle;
 use super::{Answer, Connection, LONGEST_WAIT};
 
 /// Subscriptions at the same time. They take no place of those who have something to say.
-const MOST_SUBSCRIPTIONS: usize = 64;
+pub(in super::super) const MOST_SUBSCRIPTIONS: usize = 64;
 /// How often a subscriber hears something, whether or not anything changes.
 pub const KEEPALIVE: Duration = Duration::from_secs(5);
 

@@ -28,6 +28,8 @@ use crate::report::{LONGEST_LINE, Report, VERSION};
 mod inbox;
 mod socket;
 
+pub(super) use socket::MOST_CONNECTIONS;
+
 pub use inbox::{Counts, Inbox, Look, Newest, Seen};
 pub use socket::{listen, serve};
 

@@ -16,6 +16,8 @@ use crate::supervisor::group::task::GroupHandle;
 
 /// Connections of users who may not report, at the same time, that are told so; a further one is closed without a word.
 const MOST_STRANGERS: usize = 8;
+/// Connections to `report_socket` at the same time, of whomever.
+pub(in super::super) const MOST_CONNECTIONS: usize = MOST_GATEWAYS + MOST_STRANGERS;
 /// How long one of them may take to say something before it is told so.
 const STRANGERS_TIME: Duration = Duration::from_secs(1);
 

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use broker_failover::supervisor::certificates::{in_words, warning};
 use broker_failover::supervisor::config::{Config, EndpointConfig, ProbeConfig, ProbeKind};
 use broker_failover::supervisor::probes::{Fault, Resolver, Verdict, farewell, of_endpoint, probe_once};
+use broker_failover::supervisor::visible::one_line;
 use tokio::task::JoinSet;
 
 use super::{ERROR, WARNING};
@@ -88,7 +89,7 @@ fn in_short(verdict: &Verdict) -> (Style, String) {
             let certificate = certificate.map_or_else(String::new, |left| format!(", certificate valid for {left}"));
             (GOOD, format!("answers as it should in {:.1?}{certificate}", evidence.latency))
         }
-        Verdict::PathFault { fault, text } => (ERROR, format!("{fault:?}: {text}")),
-        Verdict::NoEvidence { cause, text, .. } => (WARNING, format!("no evidence: {cause:?}: {text}")),
+        Verdict::PathFault { fault, text } => (ERROR, format!("{fault:?}: {}", one_line(text))),
+        Verdict::NoEvidence { cause, text, .. } => (WARNING, format!("no evidence: {cause:?}: {}", one_line(text))),
     }
 }
