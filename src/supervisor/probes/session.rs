@@ -5,13 +5,15 @@
 //! keepalive, for WebSocket by pings, any message counting as a sign of life.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::SinkExt;
-use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use rustix::net::{Shutdown, sockopt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -96,11 +98,11 @@ impl Session {
         }
     }
 
-    async fn dial(&self, dialler: &Dialler, deadline: Instant) -> Result<TcpStream, Box<Verdict>> {
+    async fn dial(&self, dialler: &Dialler, deadline: Instant) -> Result<Line, Box<Verdict>> {
         let stream = dialler.dial(deadline).await?;
         keep_alive(&stream, self.ping_interval)
             .map_err(|error| Box::new(fault::of_io("set keepalive", &error.into())))?;
-        Ok(stream)
+        Ok(Line(stream))
     }
 
     async fn upgrade<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
@@ -115,6 +117,37 @@ impl Session {
             sent.map_err(|error| Box::new(websocket::of_error("send", error)))?;
         }
         Ok(Box::pin(until_silent(socket, self.ping_interval)))
+    }
+}
+
+/// A connection that hangs up when it is dropped. To close it does not do: a program that is just being started has a copy of
+/// it for a moment, and until that is gone too the far side would see this session beside the next one.
+struct Line(TcpStream);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The far side may have been sooner.
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }
 
@@ -179,6 +212,20 @@ pub(super) fn text_of(verdict: Verdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use std::os::fd::AsFd;
+
+    #[tokio::test]
+    async fn a_line_that_is_dropped_is_hung_up_whoever_has_a_copy_of_it() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let line = Line(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (mut theirs, _) = listener.accept().await.unwrap();
+        // What a program has that was begun and is not yet itself.
+        let _copy = line.0.as_fd().try_clone_to_owned().unwrap();
+        drop(line);
+        let end = timeout(Duration::from_secs(10), theirs.read(&mut [0; 1])).await;
+        assert_eq!(end.expect("its end is heard of").unwrap(), 0);
+    }
 
     #[tokio::test]
     async fn the_kernel_is_told_to_notice_a_far_side_that_is_gone() {

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
@@ -92,7 +92,10 @@ impl Connector {
         Ok(Self { connector: TlsConnector::from(client), name })
     }
 
-    pub(super) async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Box<Verdict>> {
+    pub(super) async fn handshake<S>(&self, stream: S) -> Result<TlsStream<S>, Box<Verdict>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         self.connector
             .connect(self.name.clone(), stream)
             .await
