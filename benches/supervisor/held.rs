@@ -31,7 +31,8 @@ struct Times {
     refused: f64,
     /// Until another path was published.
     published: f64,
-    /// Since the supervisor had learnt that its session ended, without the probe that decided.
+    /// Since the supervisor had learnt that its session ended, without the probe that decided. Not a number if an ordinary
+    /// check was sooner.
     own: f64,
     /// Since it had that probe's answer.
     decided: f64,
@@ -254,24 +255,27 @@ fn kill(pace: Pace, variant: &str) -> Times {
     let publications = PUBLICATIONS.within(struck..now());
     let published = if closes { publications.first() } else { publications.last() };
     let published = published.expect("what a reader sees was published").at;
-    let ended = ENDS.within(struck..published).first().expect("its end was traced").at;
     let failed = *FAILURES.within(struck..published).last().expect("its failure was traced");
+    // An ordinary check may have been sooner than the session's end.
+    let ended = ENDS.within(struck..published).first().map(|ended| ended.at);
     let span = |from: u64, to: u64| to.saturating_sub(from) as f64 / MILLI;
     Times {
         eof: span(struck, eof),
         refused: span(struck, refused),
         published: span(struck, published),
-        own: span(ended + failed.nanos, published),
+        own: ended.map_or(f64::NAN, |ended| span(ended + failed.nanos, published)),
         decided: span(failed.at, published),
     }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
+    values.retain(|value| !value.is_nan());
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn spread(mut values: Vec<f64>) -> String {
+    values.retain(|value| !value.is_nan());
     values.sort_by(f64::total_cmp);
     let (first, last) = (values.first().copied().unwrap_or(f64::NAN), values.last().copied().unwrap_or(f64::NAN));
     format!("{:.2} ({first:.2} to {last:.2})", median(values))

@@ -25,7 +25,8 @@ pub const SHORTEST_SPACING: Duration = Duration::from_micros(100);
 /// How to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirming {
-    /// Between two extra slots; shorter than [`SHORTEST_SPACING`] is taken as that.
+    /// Between two extra slots, at a fixed rate; at least half of it where one is late. Shorter than [`SHORTEST_SPACING`] is
+    /// taken as that.
     pub spacing: Duration,
     /// As many failures decide; taken as 1 at least and [`MOST_CONFIRMS`] at most.
     pub failures: u32,
@@ -95,7 +96,9 @@ impl Confirm {
         if let Some(burst) = &mut self.burst {
             burst.started += 1;
             burst.open += 1;
-            burst.due = now.saturating_add(burst.spacing);
+            // At a fixed rate, like all slots: what we are late is not added up, unless they would come too close.
+            let least = (burst.spacing / 2).max(nanos(SHORTEST_SPACING));
+            burst.due = burst.due.saturating_add(burst.spacing).max(now.saturating_add(least));
             self.spent.push_back(now);
         }
     }

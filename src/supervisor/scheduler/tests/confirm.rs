@@ -132,6 +132,20 @@ fn a_kind_that_must_not_overlap_waits_for_its_answer_and_is_never_found_running(
 }
 
 #[test]
+fn extra_slots_that_are_late_keep_the_rate_and_half_their_distance() {
+    for (late, third) in [(0, 30), (4, 30), (5, 30), (6, 31), (50, 75)] {
+        let mut bench = Bench::lost(true, 10, 3);
+        bench.run_to(10);
+        bench.now = T0 + (20 + late) * MS;
+        bench.tick();
+        bench.run_to(third - 1);
+        let before = bench.confirms();
+        bench.run_to(third);
+        assert_eq!((before, bench.confirms()), (2, 3), "the second one was late by {late} ms");
+    }
+}
+
+#[test]
 fn a_second_end_during_a_burst_adds_nothing() {
     let mut bench = Bench::lost(true, 5, 3);
     assert_eq!(bench.confirm(0, 5, 3), Confirmed::Joined);
