@@ -612,6 +612,24 @@ fn names_hold_nothing_that_nobody_sees_and_no_finding_steers_a_terminal() {
     let found = error("priority = 10", "priority = 10\n\"a\\u202Eb\\u001B[2J\" = 1");
     assert!(found.contains("a\\u{202e}b\\u{1b}[2J: an unknown key"), "{found}");
     assert_eq!(findings("name = \"east\"", "name = \"東 Zürich\"", Severity::Error), [""; 0]);
+    // People's own words are no name.
+    let plain = "fence     = { command = [\"./fence.sh\"], timeout = \"2s\" }";
+    let proves = |text: &str| plain.replace(" }", &format!(", proves = \"{text}\" }}"));
+    assert_eq!(findings(plain, &proves("it is out ✔\u{fe0f}"), Severity::Error), [""; 0]);
+    assert!(error(plain, &proves("it is\\u202E out")).contains("fence"));
+}
+
+#[test]
+fn a_refused_value_is_not_replaced_by_a_default_that_contradicts_others() {
+    let quick = "interval_when_failing = \"250ms\"";
+    let watched = "probe = { tcp = {} }\nwatch = { tcp = {}, confirm_spacing = \"400ms\" }";
+    let text = example().replacen("probe = { tcp = {} }", watched, 1);
+    for (value, errors) in [("500ms", 0), ("300ms", 1), ("0s", 1)] {
+        let text = text.replacen(quick, &format!("interval_when_failing = \"{value}\""), 1);
+        let checked = parse(&text, Path::new(FOLDER));
+        let found: Vec<_> = checked.findings.iter().filter(|one| one.severity == Severity::Error).collect();
+        assert_eq!(found.len(), errors, "{value}: {found:#?}");
+    }
 }
 
 #[test]

@@ -252,6 +252,8 @@ fn kill(pace: Pace, variant: &str) -> Times {
         assert!(now() - struck < PATIENCE.as_nanos() as u64, "another path is published");
         pause(1);
     }
+    // It is traced behind the moment from which it can be seen.
+    pause(1);
     let publications = PUBLICATIONS.within(struck..now());
     let published = if closes { publications.first() } else { publications.last() };
     let published = published.expect("what a reader sees was published").at;

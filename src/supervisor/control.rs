@@ -25,8 +25,8 @@ pub mod subscribe;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -161,17 +161,16 @@ fn listen_on(path: &Path, mode: u32) -> io::Result<UnixListener> {
 /// Serves the socket until it is dropped.
 pub async fn serve(listener: UnixListener, groups: Arc<[GroupHandle]>, reloads: ReloadHandle, reports: Desk) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let (subscriptions, crowded) = (Subscriptions::default(), Arc::default());
-    let service = Service { groups, reloads, reports, subscriptions, crowded };
+    let (subscriptions, crowd) = (Subscriptions::default(), Arc::default());
+    let service = Service { groups, reloads, reports, subscriptions, crowd };
     loop {
         let Some(stream) = accept(&listener, "control").await else { continue };
         let place = match Arc::clone(&places).try_acquire_owned() {
             Ok(place) => place,
             Err(_) => {
-                service.crowded.notify_one();
+                service.crowd.begins();
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                // If nobody could make room just then, nobody must do so later, when there is room.
-                pin!(service.crowded.notified()).enable();
+                service.crowd.ends();
                 place
             }
         };
@@ -191,9 +190,44 @@ struct Service {
     reloads: ReloadHandle,
     reports: Desk,
     subscriptions: Subscriptions,
-    /// Wakes the connection that has waited for longest, for its far side to say something or to take an answer: it makes
-    /// room.
-    crowded: Arc<Notify>,
+    crowd: Arc<Crowd>,
+}
+
+/// Whether somebody waits for a place. If so, the connection that has waited for longest, for its far side to say something
+/// or to take an answer, makes room.
+#[derive(Default)]
+struct Crowd {
+    waits: AtomicBool,
+    told: Notify,
+}
+
+impl Crowd {
+    fn begins(&self) {
+        self.waits.store(true, Ordering::Release);
+        self.told.notify_one();
+    }
+
+    /// If nobody could make room just then, nobody must do so later, when there is room.
+    fn ends(&self) {
+        self.waits.store(false, Ordering::Release);
+    }
+
+    /// Somebody else is to make room, if that is still needed.
+    fn is_left_to_others(&self) {
+        if self.waits.load(Ordering::Acquire) {
+            self.told.notify_one();
+        }
+    }
+
+    /// Resolves for one that is to make room.
+    async fn asks(&self) {
+        loop {
+            self.told.notified().await;
+            if self.waits.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
 }
 
 /// The next connection to the socket of that name; `None`, after a moment, if there can be none just now.
@@ -232,29 +266,31 @@ impl Connection {
     /// The next line; `None` when there is none any more: the end, a long silence, or a line that is too long, which is
     /// answered.
     pub(super) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let line = read(&mut self.reader).await?;
+        let mut line = Vec::new();
+        read(&mut self.reader, &mut line).await?;
         self.complete(line).await
     }
 
     /// The same; `None` also if the far side said nothing before others wait for its place. What it has asked already is
     /// answered, though the runtime may not have looked yet: a connection that is closed with its request unread tells
     /// the other side nothing.
-    async fn next_unless(&mut self, crowded: &Notify) -> io::Result<Option<Vec<u8>>> {
-        let line = {
-            let mut line = pin!(read(&mut self.reader));
-            tokio::select! {
-                biased;
-                line = &mut line => line?,
-                () = crowded.notified() => {
-                    if !has_input(self.writer.as_ref()) {
-                        return Ok(None);
-                    }
-                    // Somebody else makes room, or this one when it is answered.
-                    crowded.notify_one();
-                    timeout(LONGEST_REST, line).await.unwrap_or(Ok(Vec::new()))?
+    async fn next_unless(&mut self, crowd: &Crowd) -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        tokio::select! {
+            biased;
+            read = read(&mut self.reader, &mut line) => read?,
+            () = crowd.asks() => {
+                if line.is_empty() && !has_input(self.writer.as_ref()) {
+                    return Ok(None);
+                }
+                // This one makes room when it is answered.
+                crowd.is_left_to_others();
+                match timeout(LONGEST_REST, read(&mut self.reader, &mut line)).await {
+                    Ok(read) => read?,
+                    Err(_) => return Ok(None),
                 }
             }
-        };
+        }
         self.complete(line).await
     }
 
@@ -277,13 +313,17 @@ impl Connection {
     }
 }
 
-/// A line as far as it goes; empty at the end, and after a long silence.
-async fn read(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Vec<u8>> {
-    let mut line = Vec::new();
-    let mut limited = reader.take(LONGEST_REQUEST);
-    let length = timeout(LONGEST_SILENCE, limited.read_until(b'\n', &mut line)).await.unwrap_or(Ok(0))?;
-    line.truncate(length);
-    Ok(line)
+/// Reads the rest of a line as far as it goes; it is empty at the end, and after a long silence.
+async fn read(reader: &mut BufReader<OwnedReadHalf>, line: &mut Vec<u8>) -> io::Result<()> {
+    let room = LONGEST_REQUEST.saturating_sub(line.len() as u64);
+    let mut limited = reader.take(room);
+    match timeout(LONGEST_SILENCE, limited.read_until(b'\n', line)).await {
+        Ok(read) => read.map(drop),
+        Err(_) => {
+            line.clear();
+            Ok(())
+        }
+    }
 }
 
 /// Whether the far side has said something that was not read, or has hung up, by what the kernel says.
@@ -302,7 +342,7 @@ async fn talk(stream: UnixStream, service: &Service, place: OwnedSemaphorePermit
         // A gateway's silence means something; nobody else's does.
         let line = match reports {
             true => connection.next().await?,
-            false => connection.next_unless(&service.crowded).await?,
+            false => connection.next_unless(&service.crowd).await?,
         };
         let Some(line) = line else { return Ok(()) };
         if !is_own(caller) {
@@ -341,7 +381,7 @@ async fn answered(connection: &mut Connection, answer: &Answer, service: &Servic
     tokio::select! {
         biased;
         told = connection.reply(answer) => told,
-        () = service.crowded.notified(), if !reports => {
+        () = service.crowd.asks(), if !reports => {
             Err(io::Error::new(io::ErrorKind::TimedOut, "it did not take its answer while others waited"))
         }
     }
@@ -466,15 +506,36 @@ mod tests {
         near.set_nonblocking(true).unwrap();
         // The runtime was given no moment to see that there is something to read.
         let mut connection = Connection::new(UnixStream::from_std(near).unwrap()).unwrap();
-        let crowded = Notify::new();
-        crowded.notify_one();
-        let line = connection.next_unless(&crowded).await.unwrap();
+        let crowd = Crowd::default();
+        crowd.begins();
+        let line = connection.next_unless(&crowd).await.unwrap();
         assert_eq!(line.as_deref(), Some(&b"{\"status\":true}\n"[..]));
         // Nobody else made room meanwhile: now it does.
-        assert_eq!(connection.next_unless(&crowded).await.unwrap(), None);
-        // One that said half of something does not keep others waiting for long.
-        client.write_all(b"{\"sta").unwrap();
-        crowded.notify_one();
-        assert_eq!(connection.next_unless(&crowded).await.unwrap(), None);
+        assert_eq!(connection.next_unless(&crowd).await.unwrap(), None);
+        // One that said half of something does not keep others waiting for long, whether or not that was read already.
+        for read in [false, true] {
+            client.write_all(b"{\"sta").unwrap();
+            let started = tokio::time::Instant::now();
+            if read {
+                let told = async {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    crowd.begins();
+                };
+                let (line, ()) = tokio::join!(connection.next_unless(&crowd), told);
+                assert_eq!(line.unwrap(), None);
+            } else {
+                crowd.begins();
+                assert_eq!(connection.next_unless(&crowd).await.unwrap(), None);
+            }
+            assert!((LONGEST_REST..LONGEST_SILENCE).contains(&started.elapsed()), "{:?}", started.elapsed());
+        }
+        // Where nobody waits any more, nobody makes room, whatever was told before.
+        crowd.begins();
+        crowd.ends();
+        client.write_all(b"{\"status\":true}\n").unwrap();
+        let line = connection.next_unless(&crowd).await.unwrap();
+        assert!(line.is_some_and(|line| line.ends_with(b"{\"status\":true}\n")));
+        let silent = timeout(Duration::from_millis(100), connection.next_unless(&crowd)).await;
+        assert!(silent.is_err(), "{silent:?}");
     }
 }

@@ -40,7 +40,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -239,6 +239,7 @@ impl Scheduler {
             wake: Condvar::new(),
             told: Notify::new(),
             awake_until: AtomicU64::new(0),
+            gives_way: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             worker: Mutex::new(Arc::clone(&worker)),
             ended: Condvar::new(),
@@ -336,9 +337,11 @@ impl Confirmer {
     /// Asks, if there is a reason to and the budget allows it.
     pub fn confirm(&self) -> Confirmed {
         let shared = &self.shared;
-        shared.hurry();
-        let confirmed = shared.core.lock().confirm(self.outlet, self.endpoint, self.how, shared.now());
+        let mut core = shared.core.lock();
+        let confirmed = core.confirm(self.outlet, self.endpoint, self.how, shared.now());
         if confirmed == Confirmed::Begun {
+            shared.hurry(false);
+            drop(core);
             shared.worker.lock().notify.notify_one();
         }
         confirmed
@@ -367,6 +370,7 @@ struct Shared {
     told: Notify,
     /// When there is no hurry any more.
     awake_until: AtomicU64,
+    gives_way: AtomicBool,
     stop: AtomicBool,
     /// The one that does what is due.
     worker: Mutex<Arc<Worker>>,
@@ -381,8 +385,10 @@ impl Shared {
         Now { at: self.clock.at(boottime).as_nanos(), suspended }
     }
 
-    /// Keeps who hands over awake for a moment.
-    fn hurry(&self) {
+    /// Keeps who hands over awake for a moment. While there is `more` to be asked it gives way to others, since what comes
+    /// next decides nothing yet.
+    fn hurry(&self, more: bool) {
+        self.gives_way.store(more, Ordering::Release);
         self.awake_until.store(self.clock.now().as_nanos().saturating_add(nanos(AWAKE)), Ordering::Release);
         self.told.notify_one();
     }
@@ -404,6 +410,9 @@ impl Shared {
 async fn hand_over(shared: Arc<Shared>) {
     let hurried = async || {
         while shared.clock.now().as_nanos() < shared.awake_until.load(Ordering::Acquire) {
+            if shared.gives_way.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
             tokio::task::yield_now().await;
         }
     };
@@ -632,7 +641,8 @@ async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>, alarm: &Alarm) {
             continue;
         }
         if actions.start.iter().any(|start| start.extra) {
-            shared.hurry();
+            let core = shared.core.lock();
+            shared.hurry(core.has_more_to_confirm());
         }
         for start in actions.start.drain(..) {
             let (ticket, task) = (start.ticket, ask(Arc::clone(shared), Arc::clone(worker), start, taken));

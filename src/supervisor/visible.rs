@@ -20,7 +20,8 @@ pub fn hides(c: char) -> bool {
             c,
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+                | '\u{2800}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -56,7 +57,11 @@ mod tests {
 
     #[test]
     fn what_nobody_sees_does_not_belong_into_a_name_and_letters_of_any_script_do() {
-        assert!("\u{202e}\u{2066}\u{200b}\u{200d}\u{2060}\u{ad}\u{feff}\u{e0041}\u{fe0f}\0".chars().all(hides));
+        assert!(
+            "\u{1bca0}\u{1d173}\u{2800}\u{202e}\u{2066}\u{200b}\u{200d}\u{2060}\u{ad}\u{feff}\u{e0041}\u{fe0f}\0"
+                .chars()
+                .all(hides)
+        );
         assert!(!"east-1 Zürich 東京 שלום é\u{301} \u{a0}🚀".chars().any(hides));
     }
 }

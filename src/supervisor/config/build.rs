@@ -17,7 +17,7 @@ use crate::engine::{
 
 use super::super::clock::BootClock;
 use super::super::probes::{ProberError, Resolver, holder, prober};
-use super::super::visible::hides;
+use super::super::visible::{hides, steers};
 use super::effective::{self, Effective};
 use super::findings::{Finding, Findings};
 use super::read::{self, Table};
@@ -325,7 +325,10 @@ impl Builder<'_> {
         let (interval, timeout) = (self.positive(table, "interval"), self.positive(table, "timeout"));
         let when_failing = self.positive(table, "interval_when_failing");
         let (interval, timeout) = (interval?, timeout?);
-        let when_failing = when_failing.unwrap_or_else(|| (interval / 4).max(Duration::from_nanos(1)));
+        let when_failing = match when_failing {
+            None if table.entry("interval_when_failing").is_some() => return None,
+            stated => stated.unwrap_or_else(|| (interval / 4).max(Duration::from_nanos(1))),
+        };
         if when_failing > interval {
             let found = format!("{when_failing:?}, longer than interval ({interval:?})");
             self.error(table, "interval_when_failing", found, "at most interval");
@@ -407,8 +410,12 @@ impl Builder<'_> {
     /// What hooks, the log, metrics and people are told, and compare, holds nothing that nobody sees: NUL cannot even be
     /// told.
     pub(super) fn one_line(&mut self, table: &Table, key: &str) {
+        self.without(table, key, hides);
+    }
+
+    fn without(&mut self, table: &Table, key: &str, barred: fn(char) -> bool) {
         let texts = table.text(key).map(|text| vec![redacted(text)]).unwrap_or_else(|| table.texts(key));
-        if let Some(text) = texts.iter().find(|text| text.chars().any(hides)) {
+        if let Some(text) = texts.iter().find(|text| text.chars().any(barred)) {
             let found = format!("{text:?} holds control characters, or others that nobody sees");
             self.error(table, key, found, "a text of one line, of what can be seen");
         }
@@ -563,7 +570,8 @@ impl Builder<'_> {
     }
 
     fn hook(&mut self, table: &Table) -> Option<Hook> {
-        self.one_line(table, "proves");
+        // People's own words, which may need what a name does not.
+        self.without(table, "proves", steers);
         let timeout = self.positive(table, "timeout");
         let action = match (table.entry("command"), table.entry("webhook")) {
             (Some(_), None) => HookAction::Command(self.command(table)?),

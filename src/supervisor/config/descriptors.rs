@@ -36,13 +36,14 @@ fn of_group(group: &GroupConfig) -> u64 {
 fn of_endpoint(endpoint: &EndpointConfig, group: &GroupConfig) -> u64 {
     let probing = &group.probing;
     // A path that hangs is asked again and again before the first answer is given up.
-    let slots = match endpoint.probes.iter().all(overlaps) {
+    let overlap = endpoint.probes.iter().all(overlaps);
+    let slots = match overlap {
         true => probing.timeout.as_nanos().div_ceil(probing.interval_when_failing.as_nanos().max(1)),
         false => 1,
     };
-    // A session that ends has the path asked as often as its trigger needs, beside its slots.
-    let needs = endpoint.endpoint.trigger.unwrap_or(group.policy.trigger()).needs();
-    let (held, confirms) = endpoint.watch.as_ref().map_or((0, 0), |_| (1, u64::from(needs)));
+    // A session that ends has the path asked as often as decides, beside its slots where they may overlap.
+    let confirms = if overlap { u64::from(endpoint.confirming(group).failures) } else { 0 };
+    let (held, confirms) = endpoint.watch.as_ref().map_or((0, 0), |_| (1, confirms));
     let slots = u64::try_from(slots).unwrap_or(u64::MAX).saturating_add(confirms);
     endpoint.probes.iter().map(of_probe).sum::<u64>().saturating_mul(slots).saturating_add(held)
 }

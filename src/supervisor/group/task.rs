@@ -250,6 +250,9 @@ impl<L: Ledger> Task<L> {
                     self.observe(event).await;
                     // What was handed over with it needs no other look at everything else.
                     for _ in 1..MOST_TOGETHER {
+                        if !messages.is_empty() {
+                            break;
+                        }
                         let Ok(event) = events.try_recv() else { break };
                         self.observe(event).await;
                     }

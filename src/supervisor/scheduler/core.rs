@@ -400,7 +400,12 @@ impl Core {
 
     /// Whether extra slots are under way, or to come.
     pub(super) fn is_confirming(&self) -> bool {
-        self.stats.confirming > 0 || !self.urgent.is_empty()
+        self.stats.confirming > 0 || self.has_more_to_confirm()
+    }
+
+    /// Whether extra slots are to come.
+    pub(super) fn has_more_to_confirm(&self) -> bool {
+        !self.urgent.is_empty()
     }
 
     /// Whether something waits to be handed over.
