@@ -29,6 +29,9 @@ const INBOX: usize = 1024;
 /// Results that are taken one after another before anything else is looked at.
 const MOST_TOGETHER: usize = 64;
 
+/// A hook's end. Boxed: a channel keeps room for 32 of them, and every group has one.
+type Ended = (u64, Box<HookReport>);
+
 /// Where records go.
 pub trait Ledger: Clone + Send + Sync + 'static {
     /// Writes it down soon.
@@ -221,7 +224,7 @@ struct Task<L> {
     ledger: L,
     clock: BootClock,
     outlets: Outlets,
-    ended: mpsc::Sender<(u64, HookReport)>,
+    ended: mpsc::Sender<Ended>,
     /// The hooks that run, and how to abandon each that was not abandoned yet.
     running: HashMap<u64, Option<oneshot::Sender<()>>>,
     journal_failed: bool,
@@ -234,7 +237,7 @@ impl<L: Ledger> Task<L> {
     async fn run(
         mut self,
         mut messages: mpsc::Receiver<Message>,
-        mut ends: mpsc::Receiver<(u64, HookReport)>,
+        mut ends: mpsc::Receiver<Ended>,
         mut events: mpsc::Receiver<scheduler::Event>,
     ) {
         self.outlets.beat().await;
@@ -259,7 +262,7 @@ impl<L: Ledger> Task<L> {
                 }
                 Some((ticket, report)) = ends.recv() => {
                     self.running.remove(&ticket);
-                    self.step(Event::HookEnded { ticket, report }, None).await;
+                    self.step(Event::HookEnded { ticket, report: *report }, None).await;
                 }
                 message = messages.recv() => match message {
                     Some(Message::Event(event)) => self.step(event, None).await,
@@ -443,19 +446,19 @@ impl<L: Ledger> Task<L> {
                 output: String::new(),
                 counts: None,
             });
-            let _ = ended.send((ticket, report)).await;
+            let _ = ended.send((ticket, Box::new(report))).await;
         });
     }
 
     /// Abandons what runs and writes down how it ended.
-    async fn stop(&mut self, ends: &mut mpsc::Receiver<(u64, HookReport)>) {
+    async fn stop(&mut self, ends: &mut mpsc::Receiver<Ended>) {
         self.outlets.stop().await;
         let running = std::mem::take(&mut self.running);
         let abandoned = running.into_values().map(|abandon| abandon.map(|abandon| abandon.send(())));
         for _ in abandoned.collect::<Vec<_>>() {
             if let Some((ticket, report)) = ends.recv().await {
                 let now = self.clock.now();
-                for effect in self.core.handle(now, Event::HookEnded { ticket, report }) {
+                for effect in self.core.handle(now, Event::HookEnded { ticket, report: *report }) {
                     // Nothing new is begun: only the end is recorded.
                     match effect {
                         Effect::Record { entry: entry @ Entry::HookEnd { .. }, durable: true } => {

@@ -202,6 +202,8 @@ impl Outlet {
                 }
             }
         }
+        // Two hundred groups that keep room for what was told are half a megabyte.
+        self.backlog = VecDeque::new();
         false
     }
 }
