@@ -192,7 +192,7 @@ pub(crate) fn measure(plan: Plan, gates: &mut Gates) {
             "plain thread: EOF",
             "and refused",
             "published",
-            "since the session's end",
+            "our own share",
             "since the last failure",
             "to haproxy",
         ],

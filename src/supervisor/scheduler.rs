@@ -11,7 +11,7 @@
 //!
 //! Where a session that was held open to an endpoint ends, a [`Confirmer`] asks for extra slots at once.
 //!
-//! What comes due within a 128th of the shortest interval of all endpoints, 8 ms at most, is done in one go.
+//! What comes due within a 64th of the shortest interval of all endpoints, 8 ms at most, is done in one go.
 //!
 //! An endpoint that is told to be patient (429, 418) is not asked until then, and neither is any that shares a
 //! `shared_fate` key with it; their slots yield `THROTTLED`.

@@ -30,7 +30,7 @@ const LATE_INTERVALS: u64 = 3;
 const SUSPENDED: u64 = 10 * MILLI;
 /// Slots that come due within this share of the shortest interval are started together: each waking up costs as much as
 /// a check.
-const TOGETHER: u64 = 128;
+const TOGETHER: u64 = 64;
 /// And within no more than this.
 const LONGEST_TOGETHER: u64 = 8 * MILLI;
 /// Events that wait for their receiver; from then on its slots are not started.

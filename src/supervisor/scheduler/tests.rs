@@ -173,18 +173,18 @@ fn slots_are_due_at_a_fixed_rate_whatever_the_answers_take() {
 #[test]
 fn a_slot_without_an_answer_yields_a_timeout_at_its_deadline_and_delays_no_later_slot() {
     let mut bench = Bench::new();
-    bench.watch(0, [100, 100, 250], true, &[]);
-    bench.run_to(249);
-    assert_eq!((bench.starts(), bench.told()), (vec![0, 100, 200], vec![]));
+    bench.watch(0, [50, 50, 125], true, &[]);
+    bench.run_to(124);
+    assert_eq!((bench.starts(), bench.told()), (vec![0, 50, 100], vec![]));
     bench.answer(1, good());
     assert_eq!(bench.told(), [], "in slot order: the first is still out");
-    bench.run_to(250);
-    assert_eq!(bench.told(), [(0, 0, "Timeout".to_owned()), (100, 1, "+".to_owned())]);
-    bench.run_to(449);
-    assert_eq!(bench.starts(), [0, 100, 200, 300, 400]);
+    bench.run_to(125);
+    assert_eq!(bench.told(), [(0, 0, "Timeout".to_owned()), (50, 1, "+".to_owned())]);
+    bench.run_to(224);
+    assert_eq!(bench.starts(), [0, 50, 100, 150, 200]);
     assert_eq!(bench.told(), []);
-    bench.run_to(450);
-    assert_eq!(bench.told(), [(200, 2, "Timeout".to_owned())]);
+    bench.run_to(225);
+    assert_eq!(bench.told(), [(100, 2, "Timeout".to_owned())]);
 }
 
 #[test]
@@ -513,7 +513,7 @@ fn a_timeout_while_we_were_late_for_half_of_it_is_no_evidence() {
 #[test]
 fn a_start_that_is_late_leaves_the_path_its_full_time() {
     let mut bench = Bench::new();
-    bench.watch(0, [200, 200, 80], true, &[]);
+    bench.watch(0, [100, 100, 80], true, &[]);
     bench.now = T0 + 50 * MS;
     bench.run_to(128);
     assert_eq!(bench.told(), []);
