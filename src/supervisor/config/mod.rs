@@ -123,7 +123,7 @@ pub struct Probing {
     /// Hard: resolve + connect + TLS + logon + answer. Default 800 ms.
     pub timeout: Duration,
     /// Each group's slots are shifted by a random part of its interval, up to this share of it, so that not all groups ask at
-    /// once. Those of one group are not shifted against each other: what is decided from is of one age. Default 0.1.
+    /// once. Those of one group start together. Default 0.1.
     pub jitter: f64,
 }
 

@@ -93,7 +93,7 @@ impl JournalHandle {
         Self { shared }
     }
 
-    /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`].
+    /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`] and that.
     ///
     /// Does no I/O, and no system call but to wake a writer that had nothing to do. If [`LONGEST_QUEUE`] observations wait already, waits until there is room; a task awaits
     /// [`room`](Self::room) first.

@@ -269,8 +269,8 @@ impl Core {
         let bounded = |duration: Duration| nanos(duration).clamp(SHORTEST, LONGEST);
         let interval = bounded(watch.probing.interval);
         let fast = bounded(watch.probing.interval_when_failing).min(interval);
-        // The same group has the same phase, whatever else is watched. Its endpoints share it: what they come to is handed
-        // over at once, and their group decides from results of one age.
+        // The same group has the same phase, whatever else is watched. Its endpoints share it, so that what they come to
+        // is handed over at once, until a failure, a reload or an extra slot moves one of them.
         let group = self.outlets.get(outlet).and_then(Option::as_ref).map_or(0, |outlet| outlet.group);
         let draw = mix(self.seed ^ mix(group));
         let jitter = if watch.probing.jitter.is_nan() { 0.0 } else { watch.probing.jitter.clamp(0.0, 1.0) };
