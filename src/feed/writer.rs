@@ -44,6 +44,13 @@ pub struct FeedWriter {
     in_memory: bool,
 }
 
+impl Drop for FeedWriter {
+    fn drop(&mut self) {
+        // Not left to closing: a program that is just being started may have the file open until it runs.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl FeedWriter {
     /// Takes the feed over that an earlier run left at `path`, so that whoever has it mapped sees this one too, or makes
     /// a new one, which others may read (mode 644, less the umask). Nothing is published yet.
@@ -220,4 +227,22 @@ fn create(path: &Path, boot: u64) -> io::Result<()> {
 /// tmpfs and ramfs (statfs(2)).
 const fn is_memory(kind: u64) -> bool {
     matches!(kind, 0x0102_1994 | 0x8584_58f6)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lets_go_of_a_feed_leaves_it_to_the_next_whoever_has_a_copy_of_the_descriptor() {
+        let path = std::env::temp_dir().join(format!("broker-failover-feed-copy-{}", std::process::id()));
+        let writer = FeedWriter::open(&path).expect("a new feed");
+        assert!(FeedWriter::open(&path).is_err(), "one writer");
+        // What a program has that was begun and is not yet itself.
+        let copy = writer.file.try_clone().expect("a descriptor");
+        drop(writer);
+        FeedWriter::open(&path).expect("nobody writes it any more");
+        drop(copy);
+        std::fs::remove_file(path).expect("it is there");
+    }
 }
