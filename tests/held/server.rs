@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -239,6 +240,12 @@ async fn listen(
             biased;
             command = commands.recv() => {
                 let Some((Command::Mode(mode), done)) = command else { return };
+                // Whom the kernel let in already comes in under the old mode.
+                if let Port::Listening(listener) = &held {
+                    while let Ok(Ok((stream, _))) = timeout(Duration::from_millis(5), listener.accept()).await {
+                        shared.admit(stream);
+                    }
+                }
                 if matches!(held, Port::Refusing(_)) != (mode == Mode::Refuse) {
                     held = Port::None;
                     let _ = &held;
@@ -248,7 +255,7 @@ async fn listen(
                 let _ = done.send(());
             }
             stream = accepted => if let Ok((stream, _)) = stream {
-                tokio::spawn(Arc::clone(&shared).serve(stream));
+                shared.admit(stream);
             },
         }
     }
@@ -274,7 +281,15 @@ impl Drop for Open<'_> {
 }
 
 impl Shared {
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
+    /// Serves it as the mode is now, and hears of every reset from now on.
+    fn admit(self: &Arc<Self>, stream: TcpStream) {
+        let mut cut = self.cut.subscribe();
+        cut.mark_unchanged();
+        let mode = self.mode.lock().clone();
+        tokio::spawn(Arc::clone(self).serve(stream, mode, cut));
+    }
+
+    async fn serve(self: Arc<Self>, stream: TcpStream, mode: Mode, mut cut: watch::Receiver<u64>) {
         {
             let mut counts = self.counts.lock();
             counts.accepted += 1;
@@ -282,19 +297,18 @@ impl Shared {
         }
         let _open = Open(&self);
         let connection = sessions::handle(&stream);
-        let mut cut = self.cut.subscribe();
-        cut.mark_unchanged();
         // Dropped in whatever state, the connection is reset: that is what a killed process with unread data does.
         let _ = stream.set_zero_linger();
         let _ = stream.set_nodelay(true);
         tokio::select! {
+            biased;
+            // First: who is reset at once was there.
+            () = self.greet(stream, connection, mode) => {}
             _ = cut.changed() => { self.resets.fetch_add(1, Ordering::SeqCst); }
-            () = self.greet(stream, connection) => {}
         }
     }
 
-    async fn greet(&self, mut stream: TcpStream, connection: Option<OwnedFd>) {
-        let mode = self.mode.lock().clone();
+    async fn greet(&self, mut stream: TcpStream, connection: Option<OwnedFd>, mode: Mode) {
         match (&mode, &self.tls) {
             (Mode::Reset, _) => {}
             (Mode::Hang, _) => silent(&mut stream).await,
