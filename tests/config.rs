@@ -620,6 +620,15 @@ fn names_hold_nothing_that_nobody_sees_and_no_finding_steers_a_terminal() {
 }
 
 #[test]
+fn a_shadow_that_is_refused_hides_no_endpoint() {
+    let text = example().replacen("[group.probing]", "[group.shadow]\ncooldown_max = \"1s\"\n[group.probing]", 1);
+    let checked = parse(&text.replacen("tcp://", "ftp://", 1), Path::new(FOLDER));
+    let found: Vec<_> = checked.findings.iter().filter(|one| one.severity == Severity::Error).collect();
+    let keys = found.iter().map(|one| &*one.key).collect::<Vec<_>>();
+    assert_eq!(keys, ["group[0].shadow", "group[0].endpoint[1].url"], "{found:#?}");
+}
+
+#[test]
 fn a_refused_value_is_not_replaced_by_a_default_that_contradicts_others() {
     let quick = "interval_when_failing = \"250ms\"";
     let watched = "probe = { tcp = {} }\nwatch = { tcp = {}, confirm_spacing = \"400ms\" }";

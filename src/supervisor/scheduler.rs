@@ -368,8 +368,9 @@ struct Shared {
     wake: Condvar,
     /// Results are to be handed over.
     told: Notify,
-    /// When there is no hurry any more.
+    /// Until when who hands them over stays awake.
     awake_until: AtomicU64,
+    /// Whether it gives way to others until then.
     gives_way: AtomicBool,
     stop: AtomicBool,
     /// The one that does what is due.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anstyle::Style;
 use broker_failover::calibration::{Basis, Estimate, Fit, PathReport, Reading, Report, TriggerReport, Verdict};
 use broker_failover::planning::{Seconds, Spoken};
+use broker_failover::supervisor::visible::visible;
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use broker_failover::supervisor::visible::visible;
 
 pub(crate) fn text(out: &mut impl Write, history: &str, report: &Report) -> io::Result<()> {
     reading(out, history, report)?;

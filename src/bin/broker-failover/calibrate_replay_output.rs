@@ -9,10 +9,10 @@ use broker_failover::engine::{Reason, SwitchKind};
 use broker_failover::planning::Spoken;
 use broker_failover::supervisor::config::GroupConfig;
 use broker_failover::supervisor::journal::format_time;
+use broker_failover::supervisor::visible::visible;
 use serde_json::{Value, json};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use broker_failover::supervisor::visible::visible;
 
 /// A moment, in RFC 3339 with milliseconds.
 pub(crate) fn moment(nanos: u64) -> String {

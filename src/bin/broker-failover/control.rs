@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use broker_failover::supervisor::config;
 use broker_failover::supervisor::control::{Answer, Request, ask};
 use broker_failover::supervisor::group::Command;
-use serde_json::Value;
-
 use broker_failover::supervisor::visible::{one_line, visible};
+use serde_json::Value;
 
 /// Which supervisor.
 #[derive(clap::Args)]

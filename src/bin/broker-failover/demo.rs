@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anstyle::Style;
 use broker_failover::supervisor::demo::{Audience, Frame, Options, Scene, Summary, play};
+use broker_failover::supervisor::visible::visible;
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use broker_failover::supervisor::visible::visible;
 
 /// The panel's columns on a wide terminal, and where the width is not known.
 const WIDEST: usize = 100;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use broker_failover::supervisor::control::Request;
 use broker_failover::supervisor::control::subscribe::KEEPALIVE;
+use broker_failover::supervisor::visible::one_line;
 use serde_json::Value;
 
 use crate::control::{Supervisor, refuse, unreachable};
-use broker_failover::supervisor::visible::one_line;
 
 /// Print order flow now, and then every change of it, until the supervisor ends
 #[derive(clap::Args)]

@@ -15,7 +15,6 @@ use broker_failover::supervisor::journal::{
     Answer, Body, Checkpoint, CommandRecord, Counts, Exported, ReadError, Record, Seq, StageRecord, Torn, export,
     follow_nothing, for_each, read_time, verify,
 };
-
 use broker_failover::supervisor::visible::one_line;
 
 const ALARM: Style = AnsiColor::Red.on_default().bold();

@@ -11,9 +11,9 @@ use broker_failover::planning::{
     Throughput, Trigger,
 };
 use broker_failover::supervisor::config::{duration, load_plan};
+use broker_failover::supervisor::visible::visible;
 
 use crate::plan_output;
-use broker_failover::supervisor::visible::visible;
 
 /// Plan a recovery: which trigger and which standby meet a recovery time, how often a trigger fires for nothing, and
 /// which option is the cheapest.

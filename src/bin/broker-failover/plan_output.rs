@@ -7,10 +7,10 @@ use anstyle::Style;
 use broker_failover::planning::{
     Ladder, Money, Plan, Preparation, Priced, Seconds, Spoken, Stage, Stages, Step, Tier, Verdict,
 };
+use broker_failover::supervisor::visible::visible;
 use serde_json::{Value, json};
 
 use crate::table::{ALARM, CARE, GOOD, PLAIN};
-use broker_failover::supervisor::visible::visible;
 
 pub(crate) fn text(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     let settings = plan.settings();

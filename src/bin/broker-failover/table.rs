@@ -7,7 +7,6 @@ use broker_failover::engine::{
     EndpointState, Evaluation, FailoverDecision, FailoverOutcome, Input, OrderFlow, Output, ProbeResult, RestartKind,
 };
 use broker_failover::scenario::{Answer, Tally, Verb};
-
 use broker_failover::supervisor::visible::visible;
 
 pub(crate) const ALARM: Style = AnsiColor::Red.on_default().bold();

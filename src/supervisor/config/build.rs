@@ -201,16 +201,18 @@ impl Builder<'_> {
     fn group(&mut self, table: &Table, name: String) -> Option<GroupConfig> {
         let errors = self.findings.errors();
         let policy = self.policy(table.table("policy")?, None);
-        let shadow = match table.table("shadow").zip(policy.as_ref()) {
-            Some((shadow, policy)) => Some(self.policy(shadow, Some(policy))?),
-            None => None,
-        };
+        let shadow = table.table("shadow").zip(policy.as_ref());
+        let shadow = shadow.map(|(shadow, policy)| self.policy(shadow, Some(policy)));
         let probing_table = table.table("probing")?;
         let probing = self.probing(probing_table);
         let endpoints: Vec<_> = table.tables("endpoint").iter().filter_map(|one| self.endpoint(one)).collect();
         let hooks_table = table.table("hooks")?;
         let hooks = self.hooks(hooks_table);
         let (policy, probing) = (policy?, probing?);
+        let shadow = match shadow {
+            Some(shadow) => Some(shadow?),
+            None => None,
+        };
         let mut endpoints = self.spaced(table, &probing, endpoints);
         self.settle_reports(table, &policy, &probing, &mut endpoints);
         self.register(table, &policy, &endpoints);

@@ -39,7 +39,7 @@
 //! # Durability
 //!
 //! One thread writes. Observations ([`JournalHandle::append`]) are written within [`WRITE_WITHIN`], which outlives a
-//! kill of the process, and are on disk within [`SYNC_EVERY`]. A decision ([`JournalHandle::append_durable`]) resolves
+//! kill of the process, and are on disk within [`SYNC_EVERY`] from then on. A decision ([`JournalHandle::append_durable`]) resolves
 //! when it and everything appended before it is on disk: one write and one sync for all that wait. The first failure of
 //! storage is final ([`JournalFailed`]): what the kernel did with pages that it could not write is unknown, so nothing
 //! is tried again.

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use super::record::{Entry, Seq};
 use super::writer::{JournalFailed, SYNC_EVERY, wall};
 
-/// Observations are written within this time (and put on disk within [`SYNC_EVERY`]).
+/// Observations are written within this time (and put on disk within [`SYNC_EVERY`] from then on).
 pub const WRITE_WITHIN: Duration = Duration::from_millis(20);
 /// The most observations that wait to be written; whoever appends one more waits.
 pub const LONGEST_QUEUE: usize = 65_536;
@@ -93,7 +93,8 @@ impl JournalHandle {
         Self { shared }
     }
 
-    /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`] and that.
+    /// Appends an observation: handed over, written within [`WRITE_WITHIN`], on disk within [`SYNC_EVERY`] from
+    /// then on.
     ///
     /// Does no I/O, and no system call but to wake a writer that had nothing to do. If [`LONGEST_QUEUE`] observations wait already, waits until there is room; a task awaits
     /// [`room`](Self::room) first.
