@@ -19,15 +19,33 @@ pub(super) type Raw = Box<dyn Read + Send>;
 /// The same, unwrapped.
 pub(super) type Content = BufReader<Raw>;
 
-/// Counts what is read.
+/// Counts what is read, and reads as much as there is room for: who looks at a beginning sees it, however slowly a pipe is
+/// filled.
 struct Counted {
     raw: Raw,
     read: Arc<AtomicU64>,
+    /// What came behind the last bytes.
+    failed: Option<io::Error>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.raw.read(buffer)?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let mut count = 0;
+        while let Some(room) = buffer.get_mut(count..).filter(|room| !room.is_empty()) {
+            match self.raw.read(room) {
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if count == 0 => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            }
+        }
         self.read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
@@ -115,11 +133,11 @@ const FOLLOWED: &str = "something else follows";
 
 /// Looks at the first bytes: the content, and what it was wrapped in.
 pub(super) fn unwrapped(raw: Raw, read: Arc<AtomicU64>) -> io::Result<(Content, Option<&'static str>)> {
-    let mut raw = BufReader::with_capacity(CHUNK, Counted { raw, read });
+    let mut raw = BufReader::with_capacity(CHUNK, Counted { raw, read, failed: None });
     let start = raw.fill_buf()?;
     let (inner, wrapped): (Raw, _) = if start.starts_with(&GZIP) {
         (Box::new(Parts::<GzDecoder<_>>::of(raw)?), Some("gzip"))
-    } else if start.starts_with(&ZSTD) {
+    } else if start.len() >= ZSTD.len() && zstd::Decoder::begins(start) {
         (Box::new(Parts::<zstd::Decoder<'_, _>>::of(raw)?), Some("zstd"))
     } else {
         (Box::new(raw), None)

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use broker_failover::calibration::{History, HistoryOptions};
 use serde_json::Value;
 
 use super::{Folder, HEADER, SMALL, START, calibrated, json, rows, small};
@@ -75,10 +76,41 @@ fn gzip_and_zstd_are_known_by_their_first_bytes_even_in_several_parts() {
         ("gzip", [gzip(first), gzip(second)].concat()),
         ("zstd", [zstd(first), zstd(second)].concat()),
         ("zstd", [zstd(first), index(0x50), zstd(second), index(0x5e)].concat()),
+        ("zstd", [index(0x5a), zstd(first), zstd(second)].concat()),
     ] {
         let file = folder.file("wrapped", parts);
         assert_eq!(answer(&file, &[]), expected, "{name}");
         assert_eq!(json(&file, &[])["reading"]["compression"], name);
+    }
+}
+
+/// Gives three bytes, and is interrupted before each.
+struct Interrupted(std::vec::IntoIter<u8>, bool);
+
+impl std::io::Read for Interrupted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
+        let mut count = 0;
+        for (place, byte) in buffer.iter_mut().take(3).zip(self.0.by_ref()) {
+            *place = byte;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_reader_that_is_interrupted_is_read_to_its_end() {
+    let content = small();
+    let (first, second) = content.as_bytes().split_at(1_000);
+    let zstd = |part: &[u8]| zstd::encode_all(part, 3).unwrap();
+    let options = HistoryOptions { now: u64::MAX, ..HistoryOptions::default() };
+    for bytes in [content.clone().into_bytes(), [zstd(first), zstd(second)].concat()] {
+        let mut history = History::read(Interrupted(bytes.into_iter(), false), "given", &options).unwrap();
+        assert_eq!(history.samples().map(Result::unwrap).count(), SMALL.len());
     }
 }
 
