@@ -70,6 +70,15 @@ fn what_cannot_be_is_an_error_at_its_key() {
         let told = findings(&checked, "feed");
         assert!(told.len() == 1 && told[0].contains(found), "{keys}: {:?}", checked.findings);
     }
+    // Whatever else is wrong with the group hides none of it.
+    for (keys, other) in [
+        ("feed = \"x\"\nfeed_valid_for = \"99ms\"\nrto = 7", "rto"),
+        ("feed_valid_for = \"5s\"\n[group.policy]\nfailure_threshold = 0", "failure_threshold"),
+    ] {
+        let checked = checked(Path::new("/dev/shm"), keys, "");
+        let told = [findings(&checked, "feed").len(), findings(&checked, other).len()];
+        assert_eq!(told, [1, 1], "{keys}: {:?}", checked.findings);
+    }
     let twice = checked(Path::new("/dev/shm"), "feed = \"x\"", "feed = \"x\"");
     assert!(twice.config.is_none());
     assert!(findings(&twice, "group[1].feed")[0].contains("is the feed of another group"), "{:?}", twice.findings);

@@ -195,11 +195,13 @@ impl Builder<'_> {
             self.positive(part, "max_hold");
         }
         self.positive(table, "rto");
+        drop(super::feed::read(self, table));
         table.tables("endpoint").iter().for_each(|one| drop(self.endpoint(one)));
     }
 
     fn group(&mut self, table: &Table, name: String) -> Option<GroupConfig> {
         let errors = self.findings.errors();
+        let feed = super::feed::read(self, table);
         let policy = self.policy(table.table("policy")?, None);
         let shadow = table.table("shadow").zip(policy.as_ref());
         let shadow = shadow.map(|(shadow, policy)| self.policy(shadow, Some(policy)));
@@ -240,7 +242,7 @@ impl Builder<'_> {
             policy,
             shadow,
         };
-        group.feed = super::feed::read(self, table, &group);
+        group.feed = feed.map(|stated| stated.of(&group));
         // Of a group that lacks what is faulty, there is nothing sensible to say.
         if self.findings.errors() == errors {
             lint::group(self, table, &group);

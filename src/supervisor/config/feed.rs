@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::feed::{self, Terms, WhenStale};
@@ -17,11 +17,30 @@ const DEFAULT: (Duration, Duration) = (Duration::from_secs(2), Duration::from_se
 const SOUND: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The feed of a group whose other keys are read already.
-pub(super) fn read(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig) -> Option<FeedConfig> {
+/// What a group's keys say of its feed.
+pub(super) struct Stated {
+    path: PathBuf,
+    valid_for: Option<Duration>,
+    when_stale: WhenStale,
+}
+
+impl Stated {
+    /// The feed of that group.
+    pub(super) fn of(self, group: &GroupConfig) -> FeedConfig {
+        let Self { path, valid_for, when_stale } = self;
+        // As long as the supervisor itself may take to see that a path is gone.
+        let valid_for = valid_for.unwrap_or_else(|| group.detection().hung.1.clamp(DEFAULT.0, DEFAULT.1));
+        FeedConfig { path, terms: Terms { valid_for, when_stale } }
+    }
+}
+
+/// The keys of the feed in a group's table.
+pub(super) fn read(builder: &mut Builder<'_>, table: &Table) -> Option<Stated> {
     let Some(file) = table.text("feed") else {
         for key in ["feed_valid_for", "feed_when_stale"] {
-            if table.entry(key).is_some_and(|entry| entry.span.is_some()) {
+            // One that was refused is there all the same.
+            let stated = table.entry("feed").is_none() && table.entry(key).is_some_and(|entry| entry.span.is_some());
+            if stated {
                 builder.error(table, key, "there is no feed", "a feed, or not this key");
             }
         }
@@ -32,17 +51,13 @@ pub(super) fn read(builder: &mut Builder<'_>, table: &Table, group: &GroupConfig
         builder.error(table, "feed", format!("{file:?} names no file"), "the path of a file");
         return None;
     }
-    let valid_for = match table.duration("feed_valid_for") {
-        // As long as the supervisor itself may take to see that a path is gone.
-        None => group.detection().hung.1.clamp(DEFAULT.0, DEFAULT.1),
-        Some(stated) if stated < SHORTEST => {
-            builder.error(table, "feed_valid_for", format!("{stated:?}"), format!("at least {SHORTEST:?}"));
-            return None;
-        }
-        Some(stated) => stated,
-    };
+    let valid_for = table.duration("feed_valid_for");
+    if let Some(stated) = valid_for.filter(|stated| *stated < SHORTEST) {
+        builder.error(table, "feed_valid_for", format!("{stated:?}"), format!("at least {SHORTEST:?}"));
+        return None;
+    }
     let when_stale = if table.text("feed_when_stale")? == "keep" { WhenStale::Keep } else { WhenStale::Hold };
-    Some(FeedConfig { path, terms: Terms { valid_for, when_stale } })
+    Some(Stated { path, valid_for, when_stale })
 }
 
 /// Two groups that write one file would each say what holds for the other.
