@@ -71,13 +71,13 @@ pub enum Input {
     /// [`Engine::confirm_reconciled`]
     Reconciled(u64),
     /// [`Engine::register`]
-    Register(Endpoint),
+    Register(Box<Endpoint>),
     /// [`Engine::update_endpoint`]
     Update {
         /// The endpoint.
         name: String,
         /// What changes.
-        update: EndpointUpdate,
+        update: Box<EndpointUpdate>,
     },
     /// [`Engine::validate_configuration`]
     Validate,
@@ -171,8 +171,8 @@ impl Engine {
             Input::SwitchFailed(epoch) => Output::Flow(self.switch_failed(epoch)?),
             Input::Rearm => Output::Decision(self.rearm(now)?),
             Input::Reconciled(epoch) => Output::Flow(self.confirm_reconciled(now, epoch)?),
-            Input::Register(endpoint) => self.register(endpoint).map(|_| Output::Done)?,
-            Input::Update { name, update } => self.update_endpoint(&name, update).map(|()| Output::Done)?,
+            Input::Register(endpoint) => self.register(*endpoint).map(|_| Output::Done)?,
+            Input::Update { name, update } => self.update_endpoint(&name, *update).map(|()| Output::Done)?,
             Input::Validate => self.validate_configuration().map(|()| Output::Done)?,
             Input::Maintenance { endpoint, on } => self.set_maintenance(&endpoint, on).map(|()| Output::Done)?,
             Input::Bar { endpoint, cause, on } => self.set_bar(&endpoint, cause, on).map(|()| Output::Done)?,

@@ -271,7 +271,7 @@ fn parse_verb(verb: &str, value: Value<'_>, rest: &mut Object<'_>) -> Result<Ver
         "rearm" => value.flag().map(|()| Input::Rearm)?,
         "validate" => value.flag().map(|()| Input::Validate)?,
         "resume" => value.flag().map(|()| Input::Resume)?,
-        "register" => Input::Register(endpoint(value)?),
+        "register" => Input::Register(Box::new(endpoint(value)?)),
         "update" => update(value)?,
         "maintenance" => Input::Maintenance { endpoint: value.string()?, on: rest.require("on")?.bool()? },
         "bar" => {
@@ -351,7 +351,7 @@ fn update(value: Value<'_>) -> Result<Input, Fault> {
         trigger: object.take("trigger").map(trigger).transpose()?,
     };
     object.finish()?;
-    Ok(Input::Update { name, update })
+    Ok(Input::Update { name, update: Box::new(update) })
 }
 
 fn halt(value: Value<'_>) -> Result<HaltOrder, Fault> {

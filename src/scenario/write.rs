@@ -341,8 +341,8 @@ mod tests {
             any::<u64>().prop_map(Input::FenceStarted),
             any::<u64>().prop_map(Input::SwitchFailed),
             any::<u64>().prop_map(Input::Reconciled),
-            any_endpoint().prop_map(Input::Register),
-            (text(), any_update()).prop_map(|(name, update)| Input::Update { name, update }),
+            any_endpoint().prop_map(|endpoint| Input::Register(Box::new(endpoint))),
+            (text(), any_update()).prop_map(|(name, update)| Input::Update { name, update: Box::new(update) }),
             (text(), any::<bool>()).prop_map(|(endpoint, on)| Input::Maintenance { endpoint, on }),
             (text(), proptest::sample::select(&BarCause::ALL[..]), any::<bool>())
                 .prop_map(|(endpoint, cause, on)| Input::Bar { endpoint, cause, on }),

@@ -73,7 +73,7 @@ impl Desk {
             Op::Maintenance(endpoint, on) => self.tell(Input::Maintenance { endpoint: name(*endpoint), on: *on }),
             Op::Priority(endpoint, priority) => {
                 let update = EndpointUpdate { priority: Some(*priority), ..EndpointUpdate::default() };
-                self.tell(Input::Update { name: name(*endpoint), update });
+                self.tell(Input::Update { name: name(*endpoint), update: Box::new(update) });
             }
             Op::Forget => self.forget(),
             Op::Pass(millis) => self.now += millis,

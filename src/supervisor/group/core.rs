@@ -166,7 +166,7 @@ pub enum Effect {
         /// Place in the stage's list of hooks.
         level: usize,
         /// What it is told.
-        request: HookRequest,
+        request: Box<HookRequest>,
     },
     /// Kill this run; its end still comes back.
     Abandon {
@@ -196,7 +196,7 @@ pub enum Entry {
         /// Place in the stage's list of hooks.
         level: usize,
         /// What it is told.
-        request: HookRequest,
+        request: Box<HookRequest>,
     },
     /// A hook ended.
     HookEnd {
@@ -211,7 +211,7 @@ pub enum Entry {
         /// The epoch that it was told.
         epoch: u64,
         /// How it ended.
-        report: HookReport,
+        report: Box<HookReport>,
     },
     /// A switch came this far.
     Stage(Box<StageRecord>),

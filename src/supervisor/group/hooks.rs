@@ -147,12 +147,12 @@ impl Core {
         let (ticket, epoch, flow) = (self.lane.ticket, request.epoch, flow_text(&self.engine));
         let endpoint = request.endpoint.clone();
         self.lane.running = Some(Running { ticket, stage, endpoint, epoch, level, abandoned: false, flow });
-        let entry = Entry::HookStart { ticket, level, request: request.clone() };
+        let entry = Entry::HookStart { ticket, level, request: Box::new(request.clone()) };
         self.record(entry, stage != Stage::Flow, effects);
         // The hook is told the url as it is configured; nobody else is.
         let configured = self.config.endpoints.iter().find(|one| one.endpoint.name == request.endpoint);
         let url = configured.map_or(request.url, |one| one.endpoint.url.clone());
-        effects.push(Effect::Run { ticket, level, request: HookRequest { url, ..request } });
+        effects.push(Effect::Run { ticket, level, request: Box::new(HookRequest { url, ..request }) });
     }
 
     fn wanted(&self, now: Timestamp) -> Option<(Stage, usize)> {
@@ -231,7 +231,8 @@ impl Core {
             );
         };
         let Running { stage, epoch, level, .. } = running;
-        let entry = Entry::HookEnd { ticket, stage, level, endpoint: running.endpoint, epoch, report: report.clone() };
+        let (endpoint, kept) = (running.endpoint, Box::new(report.clone()));
+        let entry = Entry::HookEnd { ticket, stage, level, endpoint, epoch, report: kept };
         self.record(entry, stage != Stage::Flow, effects);
         let ok = report.result == HookResult::Ok;
         if !ok || report.counts.is_some_and(|counts| counts.unknown > 0) {

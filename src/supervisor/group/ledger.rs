@@ -48,11 +48,16 @@ impl Entry {
         match self {
             Self::Input { verb, answer } => Body::Input { verb, answer: answer.to_answer() },
             Self::HookStart { ticket, level, request } => {
-                Body::HookStart(Box::new(HookStartRecord { ticket, level: small(level), request }))
+                Body::HookStart(Box::new(HookStartRecord { ticket, level: small(level), request: *request }))
             }
-            Self::HookEnd { ticket, stage, level, endpoint, epoch, report } => {
-                Body::HookEnd(Box::new(HookEndRecord { ticket, stage, level: small(level), endpoint, epoch, report }))
-            }
+            Self::HookEnd { ticket, stage, level, endpoint, epoch, report } => Body::HookEnd(Box::new(HookEndRecord {
+                ticket,
+                stage,
+                level: small(level),
+                endpoint,
+                epoch,
+                report: *report,
+            })),
             Self::Stage(stage) => Body::Stage(stage),
             Self::Command { command, caller, refused } => {
                 let command = serde_json::to_value(command).unwrap_or_default();

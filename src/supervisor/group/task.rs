@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
-use crate::engine::{EndpointId, EngineError, Epoch, Input, ProbeResult, Reason, Timestamp};
+use crate::engine::{EndpointId, Epoch, Input, ProbeResult, Reason, Timestamp};
 use crate::manager::Clock;
 use crate::path::{Path, PathReader};
 use crate::scenario::Verb;
@@ -204,7 +204,6 @@ pub fn start<L: Ledger>(
     // At most one hook runs at a time, so its end always finds room.
     let (ended, ends) = mpsc::channel(2);
     let task = Task {
-        core,
         ledger,
         clock,
         outlets,
@@ -212,7 +211,8 @@ pub fn start<L: Ledger>(
         running: HashMap::new(),
         journal_failed: false,
         group: Arc::from(&*name),
-        watched: results.watched,
+        known: known(&results.watched, &core),
+        core,
         limits: results.limits,
     };
     tokio::spawn(task.run(messages, ends, results.events));
@@ -229,8 +229,27 @@ struct Task<L> {
     running: HashMap<u64, Option<oneshot::Sender<()>>>,
     journal_failed: bool,
     group: Arc<str>,
-    watched: Vec<Watched>,
+    known: Vec<Known>,
     limits: Limits,
+}
+
+/// An endpoint as the scheduler's results have it, and as the engine does.
+struct Known {
+    key: EndpointId,
+    run: u64,
+    id: EndpointId,
+}
+
+/// Looked up once, not for each result.
+fn known(watched: &[Watched], core: &Core) -> Vec<Known> {
+    let known = |Watched { name, key, run }: &Watched| match core.engine().id(name) {
+        Ok(id) => Some(Known { key: *key, run: *run, id }),
+        Err(error) => {
+            error!(group = core.config().name, endpoint = name, %error, "its results are lost");
+            None
+        }
+    };
+    watched.iter().filter_map(known).collect()
 }
 
 impl<L: Ledger> Task<L> {
@@ -303,23 +322,12 @@ impl<L: Ledger> Task<L> {
 
     async fn slot(&mut self, slot: SlotResult) {
         let SlotResult { endpoint: key, run, verdict, .. } = slot;
-        let is_it = |one: &&Watched| one.key == key && one.run == run;
+        let is_it = |one: &&Known| one.key == key && one.run == run;
         // Until a reload, they stand in the order of their keys.
-        let first = self.watched.get(key.index()).filter(is_it);
-        let asked = first.or_else(|| self.watched.iter().find(is_it));
-        match asked.map(|one| (one, self.id(one))) {
-            Some((_, Ok(endpoint))) => self.step(Event::Slot(Observed { endpoint, verdict }), None).await,
-            Some((one, Err(error))) => error!(group = &*self.group, endpoint = one.name, %error, "a result is lost"),
+        let first = self.known.get(key.index()).filter(is_it);
+        match first.or_else(|| self.known.iter().find(is_it)) {
+            Some(&Known { id: endpoint, .. }) => self.step(Event::Slot(Observed { endpoint, verdict }), None).await,
             None => debug!(group = &*self.group, run, "a result of an older configuration is dropped"),
-        }
-    }
-
-    /// What the engine knows it by: until a reload, the same that the scheduler does.
-    fn id(&self, watched: &Watched) -> Result<EndpointId, EngineError> {
-        let engine = self.core.engine();
-        match engine.endpoint(watched.key) {
-            Some(endpoint) if endpoint.name == watched.name => Ok(watched.key),
-            _ => engine.id(&watched.name),
         }
     }
 
@@ -338,8 +346,8 @@ impl<L: Ledger> Task<L> {
             Err(why) => return drop(found.send(Err(why))),
         };
         if let Ok(watched) = self.outlets.beating(go).await {
-            self.watched = watched;
             self.step(Event::Reloaded(reloaded), None).await;
+            self.known = known(&watched, &self.core);
             self.outlets.reconfigured(self.core.config()).await;
         }
     }
@@ -363,7 +371,7 @@ impl<L: Ledger> Task<L> {
                     }
                 }
                 Effect::Publish { path, reason } => self.publish(path, now, reason).await,
-                Effect::Run { ticket, level, request } => self.start_hook(ticket, level, request),
+                Effect::Run { ticket, level, request } => self.start_hook(ticket, level, *request),
                 Effect::Abandon { ticket } => {
                     if let Some(abandon) = self.running.get_mut(&ticket).and_then(Option::take) {
                         // It may have ended by itself.
@@ -506,11 +514,11 @@ impl<L: Ledger> Task<L> {
                 info!(group, input = verb.name(), endpoint, epoch, outcome, reason, "input");
             }
             Entry::HookStart { ticket, level, request } => {
-                let HookRequest { stage, endpoint, epoch, .. } = request;
+                let HookRequest { stage, endpoint, epoch, .. } = &**request;
                 info!(group, ticket, level, stage = stage.name(), endpoint, epoch, "hook started");
             }
             Entry::HookEnd { ticket, stage, epoch, report, .. } => {
-                let HookReport { result, millis, output, .. } = report;
+                let HookReport { result, millis, output, .. } = &**report;
                 let name = stage.name();
                 match (stage, result) {
                     (Stage::Flow, _) | (_, hooks::HookResult::Ok) => {

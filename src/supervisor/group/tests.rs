@@ -139,7 +139,7 @@ impl World {
                     assert!(
                         matches!(self.records.last(), Some(Entry::HookStart { ticket: last, .. }) if *last == ticket)
                     );
-                    self.running = Some((ticket, request));
+                    self.running = Some((ticket, *request));
                 }
                 Effect::ClearLogons => self.cleared += 1,
                 Effect::Abandon { ticket } => self.abandoned.push(ticket),
@@ -602,7 +602,8 @@ fn a_journal_that_fails_halts_and_takes_back_what_was_not_durable() {
     // The record of SWITCHED could not be written: nothing of what followed it happened.
     let (ticket, request) = world.running.take().unwrap();
     let entry = world.records.iter().rfind(|entry| is_switched(entry)).unwrap().clone();
-    let undone = vec![Effect::Record { entry, durable: true }, Effect::Run { ticket, level: 0, request }];
+    let undone =
+        vec![Effect::Record { entry, durable: true }, Effect::Run { ticket, level: 0, request: Box::new(request) }];
     world.event(Event::JournalFailed { text: "no space left".to_owned(), undone });
     assert_eq!(world.stage(), Some(Stage::Halt), "the hook that was not started does not bar the halt hook");
     assert_eq!(world.core.engine().epoch().unwrap().get(), 1);

@@ -4,6 +4,7 @@
 //! without asking anybody, and so that a record that does not describe what happened is noticed when it is written,
 //! not at the next start. Recovery, verification and export follow the records with the same code.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use super::record::{
@@ -59,40 +60,8 @@ pub fn follow_nothing() -> Box<dyn Follow> {
 pub(super) struct Mirror {
     follow: MakeFollow,
     run: Option<Run>,
-    groups: Groups,
+    groups: HashMap<String, Group>,
     head: Head,
-}
-
-/// The groups, in order of their names. Records come in bunches of one group, so the last one is looked at first.
-#[derive(Default)]
-struct Groups {
-    sorted: Vec<(String, Group)>,
-    last: usize,
-}
-
-impl Groups {
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        match self.sorted.get(self.last) {
-            Some((last, _)) if last == name => Ok(self.last),
-            _ => self.sorted.binary_search_by(|(other, _)| other.as_str().cmp(name)),
-        }
-    }
-
-    fn get(&self, name: &str) -> Option<&Group> {
-        self.place(name).ok().and_then(|place| self.sorted.get(place)).map(|(_, group)| group)
-    }
-
-    fn get_mut(&mut self, name: &str) -> Option<&mut Group> {
-        self.last = self.place(name).ok()?;
-        self.sorted.get_mut(self.last).map(|(_, group)| group)
-    }
-
-    fn insert(&mut self, name: &str, group: Group) {
-        match self.place(name) {
-            Ok(place) => self.sorted[place].1 = group,
-            Err(place) => self.sorted.insert(place, (name.to_owned(), group)),
-        }
-    }
 }
 
 /// One run of the supervisor.
@@ -132,6 +101,8 @@ pub(super) struct Group {
     /// Number of the record from which order flow has been held for a switch, and for how long that is.
     held: Option<(Seq, Aged)>,
     driver: Box<dyn Follow>,
+    /// Endpoints are mostly asked in turn: whose result probably comes next.
+    next: u16,
 }
 
 /// A group's engine.
@@ -160,15 +131,18 @@ const MOST_HOOKS: usize = 64;
 
 impl Mirror {
     pub(super) fn new(follow: MakeFollow) -> Self {
-        Self { follow, run: None, groups: Groups::default(), head: Head::default() }
+        Self { follow, run: None, groups: HashMap::new(), head: Head::default() }
     }
 
     pub(super) fn run(&self) -> Option<&Run> {
         self.run.as_ref()
     }
 
+    /// In the order of their names.
     pub(super) fn groups(&self) -> impl ExactSizeIterator<Item = (&str, &Group)> {
-        self.groups.sorted.iter().map(|(name, group)| (name.as_str(), group))
+        let mut groups: Vec<_> = self.groups.iter().map(|(name, group)| (name.as_str(), group)).collect();
+        groups.sort_unstable_by_key(|(name, _)| *name);
+        groups.into_iter()
     }
 
     pub(super) fn group(&self, name: &str) -> Option<&Group> {
@@ -177,7 +151,7 @@ impl Mirror {
 
     /// The oldest record that an unfinished switch or hook began with.
     pub(super) fn oldest_open(&self) -> Option<Seq> {
-        let opens = self.groups.sorted.iter().flat_map(|(_, group)| {
+        let opens = self.groups.values().flat_map(|group| {
             let hooks = group.hooks.iter().map(|hook| hook.seq);
             hooks.chain(group.switch.as_ref().map(|switch| switch.seq)).chain(group.held.map(|(seq, _)| seq))
         });
@@ -229,7 +203,7 @@ impl Mirror {
             return self.begin_segment(at, segment).map(|()| None);
         }
         if let Body::Start(start) = body {
-            for (_, group) in &mut self.groups.sorted {
+            for group in self.groups.values_mut() {
                 group.sleep();
             }
             let (config_hash, version) = (start.config_hash.clone(), start.version.clone());
@@ -249,7 +223,7 @@ impl Mirror {
         if let (Body::Config(config), None) = (body, self.groups.get(name)) {
             let mut group = Group::new(config.clone(), at, (self.follow)())?;
             group.driver.fold(body);
-            self.groups.insert(name, group);
+            self.groups.insert(name.to_owned(), group);
             return Ok(None);
         }
         let group = self.groups.get_mut(name).ok_or_else(|| format!("group {name:?} has no \"config\" yet"))?;
@@ -267,8 +241,8 @@ impl Mirror {
         if segment.format != super::record::FORMAT {
             return Err(format!("format {}; this version reads {}", segment.format, super::record::FORMAT));
         }
-        let known = u32::try_from(self.groups.sorted.len()).unwrap_or(u32::MAX);
-        let load = self.run.is_none() && self.groups.sorted.is_empty();
+        let known = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        let load = self.run.is_none() && self.groups.is_empty();
         if load && segment.run > 0 {
             let (config_hash, version) = (segment.config_hash.clone(), segment.version.clone());
             self.run = Some(Run { start: segment.run, at, config_hash, version, stopped: false });
@@ -285,7 +259,7 @@ impl Mirror {
         let name = group.ok_or("a record without a group at the head of a segment")?;
         match body {
             Body::Config(config) if self.head.load => {
-                self.groups.insert(name, Group::new(config.clone(), at, (self.follow)())?);
+                self.groups.insert(name.to_owned(), Group::new(config.clone(), at, (self.follow)())?);
                 Ok(())
             }
             Body::Config(config) => match self.groups.get(name) {
@@ -334,6 +308,7 @@ impl Group {
             halt_confirmed: false,
             held: None,
             driver,
+            next: 0,
         })
     }
 
@@ -449,7 +424,7 @@ impl Group {
         };
         let before = Flow::of(engine);
         let result = match verb {
-            Verb::Input(Input::Probe { endpoint, result }) => probe(engine, at, endpoint, result),
+            Verb::Input(Input::Probe { endpoint, result }) => probe(engine, &mut self.next, at, endpoint, result),
             Verb::Input(input) => engine.apply(at, input.clone()),
             Verb::Restart(kind) => {
                 let restarted = Engine::restore(self.policy.clone(), engine.snapshot(at), at, *kind);
@@ -544,9 +519,20 @@ impl Group {
     }
 }
 
-/// [`Engine::apply`] without a copy of the name: of the records, most are these.
-fn probe(engine: &mut Engine, at: Timestamp, endpoint: &str, result: &ProbeResult) -> Result<Output, InputError> {
-    let id = engine.id(endpoint)?;
+/// [`Engine::apply`] without a copy of the name, which is looked for at `next` first: of the records, most are these.
+fn probe(
+    engine: &mut Engine,
+    next: &mut u16,
+    at: Timestamp,
+    endpoint: &str,
+    result: &ProbeResult,
+) -> Result<Output, InputError> {
+    let guess = EndpointId::from_index(*next);
+    let id = match engine.endpoint(guess) {
+        Some(one) if one.name == endpoint => guess,
+        _ => engine.id(endpoint)?,
+    };
+    *next = u16::try_from(id.index() + 1).unwrap_or(0);
     Ok(Output::Health(engine.record_probe(at, id, result.clone())?))
 }
 

@@ -493,10 +493,10 @@ pub struct Answer {
     pub reason: Option<Cow<'static, str>>,
     /// The switch that was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub switch: Option<Switch>,
+    pub switch: Option<Box<Switch>>,
     /// The fence that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Fence>,
+    pub fence: Option<Box<Fence>>,
     /// Notes of a decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Cow<'static, str>>,
@@ -569,11 +569,11 @@ impl Answer {
         match decision.outcome {
             FailoverOutcome::Switched(event) => {
                 let (from, to, epoch) = (name(event.from), name(event.to), event.epoch.get());
-                self.switch = Some(Switch { kind: event.kind, from, to, epoch });
+                self.switch = Some(Box::new(Switch { kind: event.kind, from, to, epoch }));
             }
             FailoverOutcome::FenceRequired(order) => {
                 let (endpoint, target) = (name(order.endpoint), name(order.target));
-                self.fence = Some(Fence { endpoint, epoch: order.epoch.get(), target });
+                self.fence = Some(Box::new(Fence { endpoint, epoch: order.epoch.get(), target }));
             }
             _ => {}
         }
