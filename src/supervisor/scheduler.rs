@@ -390,19 +390,24 @@ impl Shared {
     /// next decides nothing yet.
     fn hurry(&self, more: bool) {
         self.gives_way.store(more, Ordering::Release);
-        self.awake_until.store(self.clock.now().as_nanos().saturating_add(nanos(AWAKE)), Ordering::Release);
-        self.told.notify_one();
+        let now = self.clock.now().as_nanos();
+        let until = self.awake_until.swap(now.saturating_add(nanos(AWAKE)), Ordering::AcqRel);
+        if until <= now {
+            self.told.notify_one();
+        }
     }
 
-    /// Unlocks, and wakes whoever of the worker's thread has something to do now.
-    fn settle(&self, worker: &Worker, core: MutexGuard<'_, Core>) {
+    /// Unlocks, and wakes whoever has something to do now. What is told is handed over when the worker has nothing left to
+    /// do, unless it is `urgent`.
+    fn settle(&self, worker: &Worker, core: MutexGuard<'_, Core>, urgent: bool) {
         let (sooner, unflushed) = (core.sooner(), core.is_unflushed());
         drop(core);
+        if unflushed {
+            let told = if urgent { &self.told } else { &worker.told };
+            told.notify_one();
+        }
         if sooner {
             worker.notify.notify_one();
-        }
-        if unflushed {
-            worker.told.notify_one();
         }
     }
 }
@@ -636,7 +641,7 @@ async fn carry(shared: &Arc<Shared>, worker: &Arc<Worker>, alarm: &Alarm) {
             for expire in actions.expire.drain(..) {
                 core.expire(&expire, now);
             }
-            shared.settle(worker, core);
+            shared.settle(worker, core, false);
         }
         if actions.start.is_empty() {
             continue;
@@ -675,7 +680,7 @@ fn due(shared: &Shared, worker: &Worker, alarm: &Alarm, actions: &mut Actions) -
     if next.saturating_add(nanos(GRACE)) < core.watched_until {
         shared.wake.notify_one();
     }
-    shared.settle(worker, core);
+    shared.settle(worker, core, false);
     alarm.set(next.saturating_sub(now.at));
     Some(now.at)
 }
@@ -739,5 +744,5 @@ async fn ask(shared: Arc<Shared>, worker: Arc<Worker>, start: Start, now: u64) {
     let mut core = shared.core.lock();
     let now = shared.now();
     core.complete(start.ticket, verdict, now);
-    shared.settle(&worker, core);
+    shared.settle(&worker, core, start.extra);
 }
