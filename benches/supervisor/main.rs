@@ -1,7 +1,7 @@
 //! The supervisor beside haproxy and beside the disk. See `references/performance.md`.
 //!
 //! ```text
-//! cargo bench --features supervisor --bench supervisor                      everything: a quarter of an hour
+//! cargo bench --features supervisor --bench supervisor                      everything: twenty minutes
 //! cargo bench --features supervisor --bench supervisor -- --smoke           what CI runs: a minute
 //! cargo bench --features supervisor --bench supervisor -- --smoke --check   fails where a gate is missed twice in a row
 //! cargo bench --features supervisor --bench supervisor -- 4c 6              only these rows
