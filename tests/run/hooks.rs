@@ -264,6 +264,8 @@ fn b19_a_halt_is_shown_as_unconfirmed_and_retried_until_its_hook_succeeds() {
     let group = rig.until("it halts", |group| group["order_flow"] == "HALT NO_TARGET_AVAILABLE");
     assert_eq!(group["halt_confirmed"], false);
     failures(&mut rig, "halt", 2);
+    let told = |line: &String| line.starts_with("start halt") && line.contains(" reason=NO_TARGET_AVAILABLE ");
+    assert!(rig.hooks().iter().any(told), "{}", rig.tell());
     assert!(rig.obey(&["status"]).contains("halt UNCONFIRMED"));
     assert!(rig.get("/metrics").2.contains("broker_failover_halt_unconfirmed{group=\"main\"} 1\n"));
     assert!(rig.noted("SUSPECT_OBSERVER"), "b29: every path fails at once from here");

@@ -1,6 +1,6 @@
 //! `kill -9` at random moments, while switches happen all the time.
 //!
-//! `BROKER_FAILOVER_KILLS` kills (25 unless it is set), at the moments that `BROKER_FAILOVER_SEED` gives (which is
+//! `BROKER_FAILOVER_KILLS` kills (25 unless it is set; `.ci/run --long` has 200), at the moments that `BROKER_FAILOVER_SEED` gives (which is
 //! printed; a random one unless it is set).
 
 use std::collections::BTreeMap;

@@ -216,7 +216,10 @@ impl Core {
             url: endpoint.map(|endpoint| endpoint.url.clone()).unwrap_or_default(),
             epoch: self.engine.epoch().map_or(0, Epoch::get),
             target,
-            reason: self.last_reason.code().to_owned(),
+            reason: match self.halt_code().filter(|_| stage == Stage::Halt) {
+                Some(code) => code,
+                None => self.last_reason.code().to_owned(),
+            },
             detail,
             cancel_on_disconnect: scope.filter(|_| stage == Stage::Reconcile).map(|scope| scope_name(scope).to_owned()),
         }

@@ -135,6 +135,9 @@ impl World {
                 }
                 Effect::Run { ticket, request, .. } => {
                     assert!(self.running.is_none(), "two hooks at once");
+                    if request.stage == Stage::Halt {
+                        assert_eq!(request.detail, Some(format!("HALT {}", request.reason)), "why is told by its code");
+                    }
                     assert!(durable || request.stage == Stage::Flow, "a hook started before its record was durable");
                     assert!(
                         matches!(self.records.last(), Some(Entry::HookStart { ticket: last, .. }) if *last == ticket)

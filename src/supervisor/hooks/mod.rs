@@ -29,7 +29,7 @@ pub struct HookRequest {
     pub epoch: u64,
     /// For a fence: where flow would go. For a switch: the path that was left.
     pub target: Option<String>,
-    /// Reason code of the decision.
+    /// Reason code of the decision; for `halt` the code of the halt.
     pub reason: String,
     /// For `reconcile`: which fence level succeeded and what it proves. For `flow`: the new order flow.
     pub detail: Option<String>,
