@@ -11,7 +11,7 @@ mod brokers;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -258,12 +258,28 @@ async fn tcp_against_each_fault_and_what_it_cannot_see() {
         ("hang: not seen", Mode::Hang, "+"),
         ("500: not seen", Mode::Status(500), "+"),
         ("close: not seen", Mode::Close, "+"),
+        ("reset: not seen", Mode::Reset, "+"),
     ] {
         let front_end = FrontEnd::start(mode, None).await.expect("a port");
         cases.push(Case::new(name, prober(&front_end.url("tcp"), &[ProbeKind::Tcp]), expected));
         front_ends.push(front_end);
     }
+    let (full, _kept) = full_listener();
+    cases.push(Case::new("unanswered", prober(&format!("tcp://{full}"), &[ProbeKind::Tcp]), "Timeout"));
     run(&cases).await;
+}
+
+/// A listener whose queue is full: the kernel answers no further connection, as where packets are lost.
+fn full_listener() -> (SocketAddr, impl Sized) {
+    use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+    listen(&listener, 0).expect("a listener");
+    let listener = std::net::TcpListener::from(listener);
+    let address = listener.local_addr().expect("an address");
+    let connect = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok();
+    let waiting: Vec<_> = std::iter::from_fn(connect).collect();
+    (address, (listener, waiting))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
