@@ -168,10 +168,11 @@ fn b06_a_fence_that_times_out_leaves_one_attempt_at_a_time_and_then_a_halt() {
 
 #[test]
 fn fence_levels_are_tried_in_order_and_the_one_that_succeeds_is_told() {
-    let level = |number: u8, proves: &str| {
-        format!("{{ command = [\"./hook.sh\", \"{number}\"], timeout = \"20s\", proves = \"{proves}\" }}")
+    let level = |number: u8, proves: &str, more: &str| {
+        format!("{{ command = [\"./hook.sh\", \"{number}\"], timeout = \"20s\", proves = \"{proves}\"{more} }}")
     };
-    let levels = [level(0, "session closed"), level(1, "process stopped"), level(2, "credential revoked")].join(", ");
+    let last = level(2, "credential revoked", ", holds = \"10m\"");
+    let levels = [level(0, "session closed", ""), level(1, "process stopped", ""), last].join(", ");
     let rest: String = all_hooks().lines().skip(1).map(|line| format!("{line}\n")).collect();
     let mut rig = Rig::open(&Setting { hooks: format!("fence = [{levels}]\n{rest}"), ..Setting::default() });
     rig.behave("fence.0", "fail");
@@ -183,8 +184,19 @@ fn fence_levels_are_tried_in_order_and_the_one_that_succeeds_is_told() {
     for (number, line) in fences.iter().enumerate() {
         assert!(line.starts_with(&format!("start fence {number} east 1")), "{line}");
     }
-    let proof = rig.group()["proof"]["by"].to_string();
-    assert!(proof.contains("fence hook 2, which proves: credential revoked"), "{proof}");
+    let proof = rig.group()["proof"].clone();
+    assert_eq!((&proof["epoch"], &proof["level"]), (&1.into(), &2.into()));
+    assert_eq!(proof["by"], "fence hook 2, which proves: credential revoked");
+    let until = proof["until"].as_u64().unwrap();
+    assert!(until > 600_000_000_000, "ten minutes after the fence, on a clock that has run for a while: {until}");
+    // The switch has it, too, as of the very hook that succeeded: what it proves, and for how many seconds.
+    let fenced: Vec<_> = rig.records("stage").into_iter().filter(|stage| stage["stage"] == "fenced").collect();
+    let by = "fence hook 2";
+    assert_eq!(fenced.len(), 1, "{fenced:?}");
+    assert_eq!(
+        fenced[0]["fence"],
+        json!({"endpoint": "east", "epoch": 1, "by": by, "proves": "credential revoked", "holds": 600.0})
+    );
 }
 
 #[test]

@@ -83,6 +83,26 @@ fn sigterm_abandons_the_running_hook_and_writes_down_the_stop() {
 }
 
 #[test]
+fn sigint_stops_as_gracefully_as_sigterm() {
+    let mut rig = Rig::open(&Setting::default());
+    rig.behave("fence", "hang");
+    rig.set("east", Mode::Refuse);
+    rig.wait("the fence hangs", |rig| rig.count("child ") == 1);
+    let line = rig.hooks().into_iter().find(|line| line.starts_with("child ")).unwrap();
+    let child: u32 = line["child ".len()..].parse().unwrap();
+    signal(rig.pid(), "INT");
+    rig.wait("it ends", |rig| rig.ended().is_some());
+    assert!(rig.ended().unwrap().success(), "{}", rig.tell());
+    rig.kill_remains();
+    rig.wait("the hook's child is gone", |_| !lives(child));
+    let last = rig.journal().last().cloned().unwrap();
+    assert_eq!((&last["kind"], &last["body"]["reason"]), (&"stop".into(), &"SIGINT".into()), "{last}");
+    assert_eq!(rig.records("hook_end").last().unwrap()["report"]["result"], "ABANDONED");
+    assert!(!rig.file("control.sock").exists());
+    rig.verify();
+}
+
+#[test]
 fn a_dry_run_runs_no_hook_and_leaves_nothing_behind() {
     let mut rig = Rig::open(&Setting::default());
     assert!(rig.terminate().success());

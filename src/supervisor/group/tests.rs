@@ -20,7 +20,7 @@ use crate::supervisor::journal::{Follow, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, Limits, NoEvidence, Verdict};
 
 use super::task::{self, Ledger, Message};
-use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
+use super::{Command, Core, DriverState, Effect, Entry, Event, GroupStatus, Observed, Outcome, Plan, first_start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -721,6 +721,44 @@ fn a_proof_that_no_longer_holds_is_made_anew() {
     world.rounds(&["x+x"]);
     world.end_hook(Stage::Fence, HookResult::Ok);
     assert_eq!(world.stage(), Some(Stage::Switch));
+}
+
+#[test]
+fn what_a_fence_proves_and_for_how_long_is_recorded_with_the_switch_and_shown() {
+    let mut world = World::new(config(|config| {
+        config.hooks.fence = [hook(false), hook(false)].concat();
+        config.hooks.fence[1].proves = Some("credential revoked".to_owned());
+        config.hooks.fence[1].holds = Some(Duration::from_secs(10));
+    }));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Exit(1));
+    world.now += SECOND;
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    let proof = GroupStatus::of(&world.core, Timestamp::from_nanos(world.now)).proof.unwrap();
+    assert_eq!((proof.level, proof.until), (Some(1), Some(world.now + 10 * SECOND)), "from the hook's end on");
+    for stage in [Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    // A hook that says nothing of it, and a person, prove until somebody undoes it.
+    world.rounds(&["xx+", "xx+"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    for stage in [Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    world.rounds(&["+xx", "+xx"]);
+    assert!(world.command(Command::ConfirmFence { epoch: 3 }).is_ok());
+    let proof = GroupStatus::of(&world.core, Timestamp::from_nanos(world.now)).proof.unwrap();
+    assert_eq!((proof.epoch, proof.level, proof.until), (3, None, None));
+    let of = |entry: &Entry| match entry {
+        Entry::Stage(record) => record.fence.clone(),
+        _ => None,
+    };
+    let proofs: Vec<_> = world.records.iter().filter_map(of).collect();
+    let told: Vec<_> = proofs.iter().map(|proof| (&*proof.endpoint, proof.epoch, &*proof.by)).collect();
+    assert_eq!(told, [("east", 1, "fence hook 1"), ("west", 2, "fence hook 0"), ("north", 3, "a person")]);
+    let proved: Vec<_> =
+        proofs.iter().map(|proof| (proof.proves.as_deref(), proof.holds.map(|holds| holds.0 / SECOND))).collect();
+    assert_eq!(proved, [(Some("credential revoked"), Some(10)), (Some("session closed"), None), (None, None)]);
 }
 
 #[test]
