@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -383,8 +384,104 @@ fn webhooks(address: &str) {
     let stages: Vec<_> = asked.iter().map(|one| one["stage"].as_str().unwrap_or_default()).collect();
     assert_eq!(stages[0], "reconcile");
     assert_eq!(stages[stages.len() - 3..], ["fence", "switch", "reconcile"]);
-    let last = asked.last().unwrap();
-    assert_eq!((&last["group"], &last["endpoint"], &last["epoch"]), (&"main".into(), &"west".into(), &2.into()));
+    let [east, west] = [0, 1].map(|place| rig.fronts[place].url("http"));
+    let told = |stage: &str, endpoint: &str, url: &str, epoch: u64, target: &str| {
+        json!({
+            "stage": stage, "group": "main", "endpoint": endpoint, "url": url, "epoch": epoch, "target": target,
+            "reason": "ACTIVE_DOWN", "detail": null, "cancel_on_disconnect": null,
+        })
+    };
+    let mut reconcile = told("reconcile", "west", &west, 2, "east");
+    reconcile["detail"] = "fenced epoch 1 by fence hook 0".into();
+    reconcile["cancel_on_disconnect"] = "session".into();
+    let mut fence = told("fence", "east", &east, 1, "west");
+    fence["reason"] = "FENCE_NOT_CONFIRMED".into();
+    let expected = [fence, told("switch", "west", &west, 2, "east"), reconcile];
+    assert_eq!(asked[asked.len() - 3..], expected);
+    // Of what it answers, only the end is kept.
+    let ends = rig.records("hook_end");
+    let outputs: Vec<_> = ends.iter().filter_map(|end| end["report"]["output"].as_str()).collect();
+    assert!(outputs.iter().all(|output| output.len() <= 4_096), "{outputs:?}");
+    assert!(outputs.iter().any(|output| output.len() > 4_000 && output.ends_with("\"unknown\":0}")), "{outputs:?}");
+}
+
+/// A supervisor whose hooks are all this script with these arguments.
+fn scripted(script: &str, arguments: &[&str]) -> Rig {
+    let mut rig = Rig::new(&Setting::default());
+    fs::write(rig.file("other.sh"), format!("#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 99\n{script}")).unwrap();
+    fs::set_permissions(rig.file("other.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let command = [&["./other.sh"], arguments].concat();
+    let hooks = all_hooks().replace("[\"./hook.sh\"]", &format!("{command:?}"));
+    rig.configure(&Setting { hooks, ..Setting::default() });
+    rig.start(&["--first-start", "east"]);
+    rig.until("flow opens on east, and west is well", |group| {
+        group["order_flow"] == "OPEN east #1" && group["endpoints"][1]["state"] == "HEALTHY"
+    });
+    rig.set("east", Mode::Refuse);
+    rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    rig
+}
+
+const COUNTS: &str = "echo '{\"resting\":0,\"filled\":0,\"unknown\":0}'\n";
+
+#[test]
+fn a_program_is_told_group_endpoint_epoch_target_and_reason_in_its_environment() {
+    let script = "env | grep ^BROKER_FAILOVER_ | sort > env.$BROKER_FAILOVER_STAGE\n";
+    let rig = scripted(&format!("{script}{COUNTS}"), &[]);
+    let [east, west] = [0, 1].map(|place| rig.fronts[place].url("http"));
+    for (stage, endpoint, url, epoch, target, detail, scope) in [
+        ("fence", "east", &east, 1, "west", "", ""),
+        ("switch", "west", &west, 2, "east", "", ""),
+        (
+            "reconcile",
+            "west",
+            &west,
+            2,
+            "east",
+            "fenced epoch 1 by fence hook 0, which proves: session closed",
+            "session",
+        ),
+    ] {
+        let expected = [
+            format!("CANCEL_ON_DISCONNECT={scope}"),
+            format!("DETAIL={detail}"),
+            format!("ENDPOINT={endpoint}"),
+            format!("EPOCH={epoch}"),
+            "GROUP=main".to_owned(),
+            format!("REASON={}", if stage == "fence" { "FENCE_NOT_CONFIRMED" } else { "ACTIVE_DOWN" }),
+            format!("STAGE={stage}"),
+            format!("TARGET={target}"),
+            format!("URL={url}"),
+        ];
+        let text = fs::read_to_string(rig.file(&format!("env.{stage}"))).unwrap();
+        let told: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("BROKER_FAILOVER_")).collect();
+        assert_eq!(told, expected, "{stage}");
+    }
+}
+
+#[test]
+fn no_shell_reads_what_a_program_is_given() {
+    let arguments = ["$(touch pwned)", "; touch pwned", "*", "`touch pwned`", "two words", "$HOME", "> pwned", ""];
+    let rig = scripted(&format!("printf '%s\\n' \"$@\" > \"given.$BROKER_FAILOVER_STAGE\"\n{COUNTS}"), &arguments);
+    for stage in ["fence", "switch", "reconcile"] {
+        let given = fs::read_to_string(rig.file(&format!("given.{stage}"))).unwrap();
+        assert_eq!(given.lines().collect::<Vec<_>>(), arguments, "{stage}");
+    }
+    assert!(!rig.file("pwned").exists());
+}
+
+#[test]
+fn of_what_a_program_prints_the_journal_keeps_the_end_and_no_more_than_its_limit() {
+    // More than a pipe holds, on both outputs; the last of it are bytes that are no text.
+    let script = "yes told | head -c 200000\nyes muttered | head -c 200000 >&2\n\
+                  [ \"$BROKER_FAILOVER_STAGE\" = fence ] && head -c 9000 /dev/zero | tr '\\0' '\\377'\n";
+    let rig = scripted(&format!("{script}{COUNTS}"), &[]);
+    let ends = rig.records("hook_end");
+    for stage in ["fence", "switch", "reconcile"] {
+        let end = ends.iter().rfind(|end| end["stage"] == stage).unwrap();
+        let output = end["report"]["output"].as_str().unwrap();
+        assert!((3_500..=4_096).contains(&output.len()), "{stage}: {} bytes", output.len());
+    }
 }
 
 #[test]

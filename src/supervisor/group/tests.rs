@@ -762,6 +762,35 @@ fn what_a_fence_proves_and_for_how_long_is_recorded_with_the_switch_and_shown() 
 }
 
 #[test]
+fn a_hook_is_told_the_reason_of_the_decision_that_it_carries_out_whatever_is_answered_meanwhile() {
+    let mut world = World::new(config(|_| {}));
+    let reason = |world: &World| world.running.as_ref().map(|(_, request)| (request.stage, request.reason.clone()));
+    let told = |stage, reason: &str| Some((stage, reason.to_owned()));
+    world.rounds(&["+++", "x++", "x++", "x++"]);
+    assert_eq!(reason(&world), told(Stage::Fence, "FENCE_NOT_CONFIRMED"));
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(reason(&world), told(Stage::Switch, "ACTIVE_DOWN"));
+    // West is well meanwhile, and the cooldown bars the way back.
+    world.rounds(&["+++", "+++"]);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    assert_eq!(reason(&world), told(Stage::Reconcile, "ACTIVE_DOWN"));
+    world.end_hook(Stage::Reconcile, HookResult::Exit(1));
+    world.rounds(&["+++"]);
+    assert_eq!(reason(&world), told(Stage::Reconcile, "ACTIVE_DOWN"), "when it is tried again, too");
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    world.rounds(&["+++"]);
+    // A person halts: that is no decision of ours.
+    assert!(world.command(Command::Halt { text: "look first".to_owned() }).is_ok());
+    let code = world.core.engine().halt_order().unwrap().code().to_owned();
+    assert_eq!(reason(&world), told(Stage::Halt, &code));
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    assert!(world.command(Command::Resume).is_ok());
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    world.rounds(&["xxx", "xxx"]);
+    assert_eq!(reason(&world), told(Stage::Halt, "NO_ELIGIBLE_TARGET"));
+}
+
+#[test]
 fn b34_switches_that_fail_in_a_row_end_in_a_halt_that_a_person_lifts() {
     let mut world = World::new(config(|config| config.hooks.halt = Vec::new()));
     world.rounds(&["+++", "x++", "x++"]);
