@@ -446,6 +446,31 @@ fn b19_a_halt_is_retried_until_its_hook_confirms_it() {
 }
 
 #[test]
+fn the_waits_between_attempts_at_a_halt_grow_and_are_bounded() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "xxx", "xxx"]);
+    assert_eq!(world.stage(), Some(Stage::Halt));
+    for seconds in [1, 2, 4, 8, 16, 30, 30, 30] {
+        world.end_hook(Stage::Halt, HookResult::Exit(1));
+        let due = world.now + seconds * SECOND;
+        world.now = due - 1;
+        world.event(Event::Deadline);
+        assert_eq!(world.stage(), None, "a nanosecond before {seconds} s");
+        assert_eq!(world.core.next_deadline().map(Timestamp::as_nanos), Some(due));
+        world.now = due;
+        world.event(Event::Deadline);
+        assert_eq!(world.stage(), Some(Stage::Halt), "after {seconds} s");
+    }
+    // Another halt is told at once, and its waits begin anew.
+    world.end_hook(Stage::Halt, HookResult::Exit(1));
+    assert!(world.command(Command::Halt { text: "by hand".to_owned() }).is_ok());
+    world.end_hook(Stage::Halt, HookResult::Exit(1));
+    assert_eq!(world.stage(), None);
+    world.wait(1);
+    assert_eq!(world.stage(), Some(Stage::Halt));
+}
+
+#[test]
 fn a_failback_waits_for_its_gates_and_is_staged_like_a_failover() {
     let mut world = World::new(config(|_| {}));
     world.rounds(&["+++", "x++", "x++"]);
