@@ -557,6 +557,28 @@ fn values_that_follow_from_others_are_in_force_too() {
 }
 
 #[test]
+fn b37_a_lease_is_an_unknown_key_and_no_store_is_asked_before_anything_moves() {
+    // Nobody is to believe that a store keeps two supervisors apart while none is asked.
+    let store = "store = \"etcd://127.0.0.1:2379\"\nttl = \"10s\"\n";
+    for (table, key) in [
+        ("[lease]", "lease"),
+        ("[supervisor.lease]", "supervisor.lease"),
+        ("[group.lease]", "group[0].lease"),
+        ("[group.policy.lease]", "group[0].policy.lease"),
+        ("[group.failback.lease]", "group[0].failback.lease"),
+    ] {
+        let text = format!("{}\n{table}\n{store}", example());
+        let line = text.lines().position(|line| line == table).unwrap() + 1;
+        let checked = parse(&text, Path::new(FOLDER));
+        assert!(checked.config.is_none(), "{table}");
+        let errors: Vec<_> = checked.findings.iter().filter(|one| one.severity == Severity::Error).collect();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!((errors[0].line, &*errors[0].key, &*errors[0].found), (line, key, "an unknown key"));
+        assert!(errors[0].expected.starts_with("one of: "), "{:?}", errors[0]);
+    }
+}
+
+#[test]
 fn a_hold_of_five_minutes_is_too_long_and_every_probe_must_succeed_unless_the_file_says_otherwise() {
     let of = |text: &str| {
         let group = parse(text, Path::new(FOLDER)).config.unwrap().groups.remove(0);

@@ -235,6 +235,37 @@ fn status_and_metrics_can_be_read_by_their_readers() {
     }
 }
 
+/// The TCP ports on which a process listens.
+fn listening(pid: u32) -> Vec<u16> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links: Vec<_> = files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect();
+    let tables =
+        ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    let port = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [_, local, _, "0A", _, _, _, _, _, inode, ..] = words[..] else { return None };
+        let own = links.contains(&format!("socket:[{inode}]").into());
+        own.then(|| u16::from_str_radix(local.rsplit(':').next()?, 16).ok()).flatten()
+    };
+    tables.iter().flat_map(|table| table.lines()).filter_map(port).collect()
+}
+
+#[test]
+fn without_listen_nothing_listens() {
+    let mut rig = Rig::open(&Setting::default());
+    assert_eq!(listening(rig.pid()), [rig.listen.port()]);
+    assert!(rig.terminate().success());
+    let config = fs::read_to_string(rig.file("config.toml")).unwrap();
+    let listen = format!("listen = \"{}\"\n", rig.listen);
+    assert!(config.contains(&listen));
+    fs::write(rig.file("config.toml"), config.replace(&listen, "")).unwrap();
+    rig.start(&[]);
+    rig.some_slots();
+    assert_eq!(listening(rig.pid()), [0; 0]);
+    assert!(std::net::TcpStream::connect(rig.listen).is_err());
+    assert_eq!(rig.flow(), "OPEN east #1", "it is asked over its own socket");
+}
+
 #[test]
 fn a_full_disk_halts_and_switches_nothing() {
     if !is_root() {
