@@ -54,7 +54,9 @@ fn without_the_active_endpoint_in_the_file_it_does_not_start_and_the_state_stays
     for arguments in [&[][..], &["--first-start", "main=orient"]] {
         let (status, err) = rig.refused(arguments);
         assert_eq!(status, 2, "{err}");
-        assert!(err.contains("group \"main\": ") && err.contains("west"), "{err}");
+        let why =
+            "group \"main\": the active endpoint \"west\" is not in the file any more; expected it to be there until";
+        assert!(err.contains(why), "{err}");
         assert_eq!(
             (state(&rig), rig.hooks()),
             (before.clone(), hooks.clone()),
