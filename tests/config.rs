@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker_failover::engine::{Policy, PolicySettings, Silence, Trigger, TriggerRule};
-use broker_failover::supervisor::config::{Severity, effective, json_schema, load, load_plan, parse};
+use broker_failover::supervisor::config::{Require, Severity, effective, json_schema, load, load_plan, parse};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs");
 
@@ -550,8 +550,59 @@ fn values_that_follow_from_others_are_in_force_too() {
     assert_eq!(of("group[0].probing.no_evidence_alarm"), Some("30s"));
     assert_eq!(of("group[0].endpoint[0].priority"), Some("0"));
     assert_eq!(of("group[0].policy.minimum_history"), Some("3"));
+    assert_eq!(of("group[0].endpoint[1].probe.tcp"), Some("{}"), "a probe of which nothing more is stated");
+    assert_eq!((of("group[0].hooks.max_hold"), of("group[0].endpoint[0].require")), (Some("300s"), Some("\"all\"")));
     let keys: Vec<_> = effective.iter().map(|one| &one.key).collect();
     assert!(keys.is_sorted(), "{keys:#?}");
+}
+
+#[test]
+fn b37_a_lease_is_an_unknown_key_and_no_store_is_asked_before_anything_moves() {
+    // Nobody is to believe that a store keeps two supervisors apart while none is asked.
+    let store = "store = \"etcd://127.0.0.1:2379\"\nttl = \"10s\"\n";
+    for (table, key) in [
+        ("[lease]", "lease"),
+        ("[supervisor.lease]", "supervisor.lease"),
+        ("[group.lease]", "group[0].lease"),
+        ("[group.policy.lease]", "group[0].policy.lease"),
+        ("[group.failback.lease]", "group[0].failback.lease"),
+    ] {
+        let text = format!("{}\n{table}\n{store}", example());
+        let line = text.lines().position(|line| line == table).unwrap() + 1;
+        let checked = parse(&text, Path::new(FOLDER));
+        assert!(checked.config.is_none(), "{table}");
+        let errors: Vec<_> = checked.findings.iter().filter(|one| one.severity == Severity::Error).collect();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!((errors[0].line, &*errors[0].key, &*errors[0].found), (line, key, "an unknown key"));
+        assert!(errors[0].expected.starts_with("one of: "), "{:?}", errors[0]);
+    }
+}
+
+#[test]
+fn a_hold_of_five_minutes_is_too_long_and_every_probe_must_succeed_unless_the_file_says_otherwise() {
+    let of = |text: &str| {
+        let group = parse(text, Path::new(FOLDER)).config.unwrap().groups.remove(0);
+        (group.max_hold, group.endpoints[0].require)
+    };
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    assert_eq!(of(&example()), (minutes(5), Require::All));
+    let stated = example()
+        .replace("[group.hooks]", "[group.hooks]\nmax_hold = \"7m\"")
+        .replace("primary = true", "primary = true\nrequire = \"any\"");
+    assert_eq!(of(&stated), (minutes(7), Require::Any));
+}
+
+#[test]
+fn a_hook_without_a_deadline_is_refused() {
+    let timeouts = [("fence", "2s"), ("switch", "2s"), ("reconcile", "30s"), ("halt", "2s")];
+    for (hook, timeout) in timeouts {
+        let line = example().lines().find(|line| line.starts_with(hook)).unwrap().to_owned();
+        let endless = line.replace(&format!(", timeout = \"{timeout}\""), "");
+        assert_ne!(line, endless);
+        let found = findings(&line, &endless, Severity::Error);
+        let what = format!("group[0].hooks.{hook}.timeout: the key is missing; expected a value: Deadline; ");
+        assert!(found.len() == 1 && found[0].contains(&what), "{found:?}");
+    }
 }
 
 #[test]

@@ -11,6 +11,35 @@ use broker_failover::supervisor::demo::{Audience, Frame, Options, Scene, play};
 /// Two stories at once would only wait for each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
+/// What happens, in the words of the scenes, however fast and with whatever jitter it is played.
+const STORY: [&str; 25] = [
+    "order flow opens on east",
+    "east dies: its port refuses connections",
+    "FAILOVER east -> west: flow is held",
+    "FAILOVER east -> west: fenced, a new epoch",
+    "FAILOVER east -> west: reconciled, flow is open",
+    "east is back; a failback waits for the cooldown and for three successes in a row",
+    "FAILBACK west -> east: flow is held",
+    "FAILBACK west -> east: fenced, a new epoch",
+    "FAILBACK west -> east: reconciled, flow is open",
+    "east hangs: it accepts connections and never answers",
+    "FAILOVER east -> west: flow is held",
+    "FAILOVER east -> west: fenced, a new epoch",
+    "FAILOVER east -> west: reconciled, flow is open",
+    "east is back once more: one failback inside the window is all that is allowed",
+    "the flap limiter holds the failback back",
+    "FLAP_SUPPRESSED: the primary oscillates, flow stays on west",
+    "the window passes and east stays well",
+    "FAILBACK west -> east: flow is held",
+    "FAILBACK west -> east: fenced, a new epoch",
+    "FAILBACK west -> east: reconciled, flow is open",
+    "everything dies: east answers 500, west cuts connections, north breaks TLS",
+    "west and north are DOWN",
+    "trading halts",
+    "the halt is confirmed by its hook",
+    "nowhere to go: trading is halted, and the halt hook confirmed it",
+];
+
 /// Keeps the scenes.
 #[derive(Default)]
 struct Witness {
@@ -34,6 +63,8 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
         assert_eq!(*result, Ok(()), "{invariant}");
     }
     assert!(summary.held() && summary.invariants.len() >= 3);
+    let texts: Vec<_> = summary.scenes.iter().map(|scene| &*scene.text).collect();
+    assert_eq!(texts, STORY);
     let switches: Vec<_> = summary.switches.iter().map(|switch| switch.what.as_str()).collect();
     assert_eq!(
         switches,
@@ -75,12 +106,18 @@ async fn the_story_keeps_every_invariant_and_switches_in_its_order() {
 #[test]
 fn the_binary_plays_it_in_plain_lines_when_nobody_watches() {
     let _alone = ONE_AT_A_TIME.blocking_lock();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_broker-failover")).args(["demo", "--speed", "10"]).output().expect("it runs");
+    // The seed of the story above.
+    let output = Command::new(env!("CARGO_BIN_EXE_broker-failover"))
+        .args(["demo", "--speed", "10", "--seed", "7"])
+        .output()
+        .expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(!out.contains('\x1b'), "no escape sequence in a pipe: {out}");
     assert_eq!(out.matches("\n  held ").count(), 3, "{out}");
+    let scenes = out.lines().take_while(|line| !line.is_empty());
+    let texts: Vec<_> = scenes.map(|line| line.get(38..).unwrap_or_default()).collect();
+    assert_eq!(texts, STORY, "the same story");
     assert!(out.contains("FAILOVER east -> west") && out.contains("FLAP_SUPPRESSED"), "{out}");
     assert_eq!(err, "");
 }

@@ -231,6 +231,7 @@ fn restored(
                     endpoint, active, "--first-start changes nothing: the journal has the group's state"
                 );
             }
+            has_active(group, left).map_err(state)?;
             let engine = restart(group, left, clock).map_err(|error| state(error.to_string()))?;
             let mut driver = DriverState::new();
             if !left.driver.is_null() {
@@ -293,6 +294,19 @@ fn stated<'a>(group: &str, first_start: &'a [String]) -> Option<&'a str> {
     let of_group = first_start.iter().find_map(|one| one.split_once('=').filter(|(name, _)| *name == group));
     let plain = || first_start.iter().find(|one| !one.contains('=')).map(String::as_str);
     of_group.map(|(_, endpoint)| endpoint).or_else(plain)
+}
+
+/// Whether the path that carries flow is in the file still: which other path does, nobody but a person can know.
+fn has_active(group: &GroupConfig, left: &RecoveredGroup) -> Result<(), String> {
+    let Some(active) = &left.snapshot.active else { return Ok(()) };
+    let name = &active.endpoint;
+    if group.endpoints.iter().any(|one| one.endpoint.name == *name) {
+        return Ok(());
+    }
+    Err(format!(
+        "the active endpoint {name:?} is not in the file any more; expected it to be there until flow was moved to \
+         another one"
+    ))
 }
 
 /// The engine as it was left, with the configuration as it is now: the gateway lived on, so order flow stays as it is.

@@ -18,6 +18,76 @@ fn a_check_tells_what_the_settings_promise() {
 }
 
 #[test]
+fn a_check_tells_how_long_a_fault_takes_to_be_seen_by_its_settings() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
+    let scripts = concat!("\"", env!("CARGO_MANIFEST_DIR"), "/tests/configs/");
+    let text = fs::read_to_string(example).unwrap().replace("\"./", scripts);
+    // Two more failures at 250 ms each, after up to 1 s until the first; a path that hangs is known at each deadline.
+    // With five: four more.
+    for (threshold, refused, hung) in [(3, "500ms to 1.5s", "1.3s to 2.3s"), (5, "1s to 2s", "1.8s to 2.8s")] {
+        let path = file("detects.toml", &text.replace("old = 3", &format!("old = {threshold}")));
+        let ran = run(&["check", &path], "");
+        let line = format!(
+            "main-account: from a fault to DOWN: {refused} where the path answers at once (refused, reset, 500), {hung} \
+             where it hangs\n"
+        );
+        assert!(ran.stdout.contains(&line), "{line}\nfound: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_finding_begins_with_the_file_the_line_and_the_column_and_names_the_key() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
+    let scripts = concat!("\"", env!("CARGO_MANIFEST_DIR"), "/tests/configs/");
+    let text = fs::read_to_string(example).unwrap().replace("\"./", scripts);
+    let accepted =
+        (text.clone(), 0, vec!["6:1: warning: group[0].exclusivity", "26:9: warning: group[0].endpoint[1].probe"]);
+    let wrong = text.replace("cooldown = \"60s\"", "cooldown = 60").replacen("timeout = \"2s\"", "timeout = \"0s\"", 1);
+    let refused =
+        (wrong, 2, vec!["10:12: error: group[0].policy.cooldown", "30:73: error: group[0].hooks.fence.timeout"]);
+    for (text, status, places) in [accepted, refused] {
+        let path = file("found.toml", &text);
+        let ran = run(&["check", &path], "");
+        assert_eq!(ran.status, status, "{}", ran.stdout);
+        for place in places {
+            let begin = format!("{path}:{place}: ");
+            let line = ran.stdout.lines().find(|line| line.starts_with(&begin)).unwrap_or_default();
+            assert!(line.contains("; expected "), "{begin}\nfound: {}", ran.stdout);
+        }
+    }
+}
+
+#[test]
+fn every_value_in_force_is_printed_with_the_line_that_states_it_or_as_a_default() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
+    let ran = run(&["check", "--print-effective", example], "");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    let lines: Vec<_> = ran.stdout.lines().map(words).collect();
+    for line in [
+        "supervisor.listen = \"127.0.0.1:9464\" # line 2",
+        "group[0].policy.failure_threshold = 3 # line 9",
+        "group[0].policy.max_failbacks_per_window = 3 # default",
+        "group[0].probing.timeout = 800ms # line 14",
+        "group[0].probing.no_evidence_alarm = 30s # default",
+        "group[0].endpoint[0].probe.http.path = \"/health\" # line 20",
+        "group[0].endpoint[0].require = \"all\" # default",
+        "group[0].endpoint[1].probe.tcp = {} # line 26",
+        "group[0].hooks.switch.webhook = \"http://127.0.0.1:18090/switch\" # line 31",
+        "group[0].hooks.flow = none # default",
+        "group[0].hooks.max_hold = 300s # default",
+    ] {
+        assert!(lines.iter().any(|found| found == line), "{line}\nfound: {}", ran.stdout);
+    }
+    // Each value of the file is there once, with its own line: counted over the file's lines that state one.
+    let stated: std::collections::BTreeSet<_> =
+        lines.iter().filter_map(|line| line.split_once(" # line ")).map(|(_, number)| number).collect();
+    let text = fs::read_to_string(example).unwrap();
+    let states =
+        |line: &&str| line.split('#').next().is_some_and(|before| before.contains(" = ") || before.contains("  = "));
+    assert_eq!(stated.len(), text.lines().filter(states).count(), "{stated:?}");
+}
+
+#[test]
 fn a_check_says_that_failures_among_the_newest_results_add_up() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/configs/example.toml");
     let scripts = concat!("\"", env!("CARGO_MANIFEST_DIR"), "/tests/configs/");

@@ -57,6 +57,34 @@ fn b07_two_that_steal_one_login_are_stopped_by_the_limiter() {
 }
 
 #[test]
+fn b14_an_active_path_without_evidence_for_too_long_is_in_the_metrics_the_status_and_the_log() {
+    let default = Setting::default();
+    let probing = format!("{}\nno_evidence_alarm = \"1s\"", default.probing);
+    let mut rig = Rig::open(&Setting { probing, ..default });
+    let metric = |rig: &Rig, value: u8| {
+        rig.get("/metrics").2.contains(&format!("\nbroker_failover_active_silent{{group=\"main\"}} {value}\n"))
+    };
+    let logged = |rig: &Rig| {
+        let log = fs::read_to_string(rig.file("err.log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("ACTIVE_SILENT")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(metric(&rig, 0) && logged(&rig).is_empty(), "{}", rig.tell());
+    let throttle = || Mode::Throttle { status: 429, retry_after: None };
+    rig.set("east", throttle());
+    rig.until("it is loud", |group| group["active_silent"] == true);
+    assert!(metric(&rig, 1), "{}", rig.get("/metrics").2);
+    rig.wait("it is logged", |rig| !logged(rig).is_empty());
+    let lines = logged(&rig);
+    assert!(lines[0].contains("main") && lines[0].contains("no evidence on the active path east"), "{lines:?}");
+    rig.wait("it is in the journal", |rig| rig.noted("ACTIVE_SILENT"));
+    // It is no fault: nothing is left for it.
+    assert_eq!((rig.flow().as_str(), rig.count("start fence")), ("OPEN east #1", 0));
+    rig.set("east", Mode::Healthy);
+    rig.until("it is over", |group| group["active_silent"] == false);
+    assert!(metric(&rig, 0) && logged(&rig).len() == 1, "said once: {:?}", logged(&rig));
+}
+
+#[test]
 fn b17_one_slow_answer_moves_nothing_and_hooks_never_overlap() {
     let setting = Setting {
         policy: "failure_threshold = 3\ncooldown = \"1h\"".to_owned(),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -168,10 +169,11 @@ fn b06_a_fence_that_times_out_leaves_one_attempt_at_a_time_and_then_a_halt() {
 
 #[test]
 fn fence_levels_are_tried_in_order_and_the_one_that_succeeds_is_told() {
-    let level = |number: u8, proves: &str| {
-        format!("{{ command = [\"./hook.sh\", \"{number}\"], timeout = \"20s\", proves = \"{proves}\" }}")
+    let level = |number: u8, proves: &str, more: &str| {
+        format!("{{ command = [\"./hook.sh\", \"{number}\"], timeout = \"20s\", proves = \"{proves}\"{more} }}")
     };
-    let levels = [level(0, "session closed"), level(1, "process stopped"), level(2, "credential revoked")].join(", ");
+    let last = level(2, "credential revoked", ", holds = \"10m\"");
+    let levels = [level(0, "session closed", ""), level(1, "process stopped", ""), last].join(", ");
     let rest: String = all_hooks().lines().skip(1).map(|line| format!("{line}\n")).collect();
     let mut rig = Rig::open(&Setting { hooks: format!("fence = [{levels}]\n{rest}"), ..Setting::default() });
     rig.behave("fence.0", "fail");
@@ -183,8 +185,19 @@ fn fence_levels_are_tried_in_order_and_the_one_that_succeeds_is_told() {
     for (number, line) in fences.iter().enumerate() {
         assert!(line.starts_with(&format!("start fence {number} east 1")), "{line}");
     }
-    let proof = rig.group()["proof"]["by"].to_string();
-    assert!(proof.contains("fence hook 2, which proves: credential revoked"), "{proof}");
+    let proof = rig.group()["proof"].clone();
+    assert_eq!((&proof["epoch"], &proof["level"]), (&1.into(), &2.into()));
+    assert_eq!(proof["by"], "fence hook 2, which proves: credential revoked");
+    let until = proof["until"].as_u64().unwrap();
+    assert!(until > 600_000_000_000, "ten minutes after the fence, on a clock that has run for a while: {until}");
+    // The switch has it, too, as of the very hook that succeeded: what it proves, and for how many seconds.
+    let fenced: Vec<_> = rig.records("stage").into_iter().filter(|stage| stage["stage"] == "fenced").collect();
+    let by = "fence hook 2";
+    assert_eq!(fenced.len(), 1, "{fenced:?}");
+    assert_eq!(
+        fenced[0]["fence"],
+        json!({"endpoint": "east", "epoch": 1, "by": by, "proves": "credential revoked", "holds": 600.0})
+    );
 }
 
 #[test]
@@ -264,7 +277,7 @@ fn b19_a_halt_is_shown_as_unconfirmed_and_retried_until_its_hook_succeeds() {
     let group = rig.until("it halts", |group| group["order_flow"] == "HALT NO_TARGET_AVAILABLE");
     assert_eq!(group["halt_confirmed"], false);
     failures(&mut rig, "halt", 2);
-    let told = |line: &String| line.starts_with("start halt") && line.contains(" reason=NO_TARGET_AVAILABLE ");
+    let told = |line: &String| line.starts_with("start halt") && line.ends_with("detail=HALT NO_TARGET_AVAILABLE");
     assert!(rig.hooks().iter().any(told), "{}", rig.tell());
     assert!(rig.obey(&["status"]).contains("halt UNCONFIRMED"));
     assert!(rig.get("/metrics").2.contains("broker_failover_halt_unconfirmed{group=\"main\"} 1\n"));
@@ -373,8 +386,104 @@ fn webhooks(address: &str) {
     let stages: Vec<_> = asked.iter().map(|one| one["stage"].as_str().unwrap_or_default()).collect();
     assert_eq!(stages[0], "reconcile");
     assert_eq!(stages[stages.len() - 3..], ["fence", "switch", "reconcile"]);
-    let last = asked.last().unwrap();
-    assert_eq!((&last["group"], &last["endpoint"], &last["epoch"]), (&"main".into(), &"west".into(), &2.into()));
+    let [east, west] = [0, 1].map(|place| rig.fronts[place].url("http"));
+    let told = |stage: &str, endpoint: &str, url: &str, epoch: u64, target: &str| {
+        json!({
+            "stage": stage, "group": "main", "endpoint": endpoint, "url": url, "epoch": epoch, "target": target,
+            "reason": "ACTIVE_DOWN", "detail": null, "cancel_on_disconnect": null,
+        })
+    };
+    let mut reconcile = told("reconcile", "west", &west, 2, "east");
+    reconcile["detail"] = "fenced epoch 1 by fence hook 0".into();
+    reconcile["cancel_on_disconnect"] = "session".into();
+    let mut fence = told("fence", "east", &east, 1, "west");
+    fence["reason"] = "FENCE_NOT_CONFIRMED".into();
+    let expected = [fence, told("switch", "west", &west, 2, "east"), reconcile];
+    assert_eq!(asked[asked.len() - 3..], expected);
+    // Of what it answers, only the end is kept.
+    let ends = rig.records("hook_end");
+    let outputs: Vec<_> = ends.iter().filter_map(|end| end["report"]["output"].as_str()).collect();
+    assert!(outputs.iter().all(|output| output.len() <= 4_096), "{outputs:?}");
+    assert!(outputs.iter().any(|output| output.len() > 4_000 && output.ends_with("\"unknown\":0}")), "{outputs:?}");
+}
+
+/// A supervisor whose hooks are all this script with these arguments.
+fn scripted(script: &str, arguments: &[&str]) -> Rig {
+    let mut rig = Rig::new(&Setting::default());
+    fs::write(rig.file("other.sh"), format!("#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 99\n{script}")).unwrap();
+    fs::set_permissions(rig.file("other.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let command = [&["./other.sh"], arguments].concat();
+    let hooks = all_hooks().replace("[\"./hook.sh\"]", &format!("{command:?}"));
+    rig.configure(&Setting { hooks, ..Setting::default() });
+    rig.start(&["--first-start", "east"]);
+    rig.until("flow opens on east, and west is well", |group| {
+        group["order_flow"] == "OPEN east #1" && group["endpoints"][1]["state"] == "HEALTHY"
+    });
+    rig.set("east", Mode::Refuse);
+    rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    rig
+}
+
+const COUNTS: &str = "echo '{\"resting\":0,\"filled\":0,\"unknown\":0}'\n";
+
+#[test]
+fn a_program_is_told_group_endpoint_epoch_target_and_reason_in_its_environment() {
+    let script = "env | grep ^BROKER_FAILOVER_ | sort > env.$BROKER_FAILOVER_STAGE\n";
+    let rig = scripted(&format!("{script}{COUNTS}"), &[]);
+    let [east, west] = [0, 1].map(|place| rig.fronts[place].url("http"));
+    for (stage, endpoint, url, epoch, target, detail, scope) in [
+        ("fence", "east", &east, 1, "west", "", ""),
+        ("switch", "west", &west, 2, "east", "", ""),
+        (
+            "reconcile",
+            "west",
+            &west,
+            2,
+            "east",
+            "fenced epoch 1 by fence hook 0, which proves: session closed",
+            "session",
+        ),
+    ] {
+        let expected = [
+            format!("CANCEL_ON_DISCONNECT={scope}"),
+            format!("DETAIL={detail}"),
+            format!("ENDPOINT={endpoint}"),
+            format!("EPOCH={epoch}"),
+            "GROUP=main".to_owned(),
+            format!("REASON={}", if stage == "fence" { "FENCE_NOT_CONFIRMED" } else { "ACTIVE_DOWN" }),
+            format!("STAGE={stage}"),
+            format!("TARGET={target}"),
+            format!("URL={url}"),
+        ];
+        let text = fs::read_to_string(rig.file(&format!("env.{stage}"))).unwrap();
+        let told: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("BROKER_FAILOVER_")).collect();
+        assert_eq!(told, expected, "{stage}");
+    }
+}
+
+#[test]
+fn no_shell_reads_what_a_program_is_given() {
+    let arguments = ["$(touch pwned)", "; touch pwned", "*", "`touch pwned`", "two words", "$HOME", "> pwned", ""];
+    let rig = scripted(&format!("printf '%s\\n' \"$@\" > \"given.$BROKER_FAILOVER_STAGE\"\n{COUNTS}"), &arguments);
+    for stage in ["fence", "switch", "reconcile"] {
+        let given = fs::read_to_string(rig.file(&format!("given.{stage}"))).unwrap();
+        assert_eq!(given.lines().collect::<Vec<_>>(), arguments, "{stage}");
+    }
+    assert!(!rig.file("pwned").exists());
+}
+
+#[test]
+fn of_what_a_program_prints_the_journal_keeps_the_end_and_no_more_than_its_limit() {
+    // More than a pipe holds, on both outputs; the last of it are bytes that are no text.
+    let script = "yes told | head -c 200000\nyes muttered | head -c 200000 >&2\n\
+                  [ \"$BROKER_FAILOVER_STAGE\" = fence ] && head -c 9000 /dev/zero | tr '\\0' '\\377'\n";
+    let rig = scripted(&format!("{script}{COUNTS}"), &[]);
+    let ends = rig.records("hook_end");
+    for stage in ["fence", "switch", "reconcile"] {
+        let end = ends.iter().rfind(|end| end["stage"] == stage).unwrap();
+        let output = end["report"]["output"].as_str().unwrap();
+        assert!((3_500..=4_096).contains(&output.len()), "{stage}: {} bytes", output.len());
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod commands;
 mod hooks;
 mod kills;
 mod reloads;
+mod restarts;
 mod rig;
 #[path = "../brokers/sessions.rs"]
 mod sessions;

@@ -83,6 +83,26 @@ fn sigterm_abandons_the_running_hook_and_writes_down_the_stop() {
 }
 
 #[test]
+fn sigint_stops_as_gracefully_as_sigterm() {
+    let mut rig = Rig::open(&Setting::default());
+    rig.behave("fence", "hang");
+    rig.set("east", Mode::Refuse);
+    rig.wait("the fence hangs", |rig| rig.count("child ") == 1);
+    let line = rig.hooks().into_iter().find(|line| line.starts_with("child ")).unwrap();
+    let child: u32 = line["child ".len()..].parse().unwrap();
+    signal(rig.pid(), "INT");
+    rig.wait("it ends", |rig| rig.ended().is_some());
+    assert!(rig.ended().unwrap().success(), "{}", rig.tell());
+    rig.kill_remains();
+    rig.wait("the hook's child is gone", |_| !lives(child));
+    let last = rig.journal().last().cloned().unwrap();
+    assert_eq!((&last["kind"], &last["body"]["reason"]), (&"stop".into(), &"SIGINT".into()), "{last}");
+    assert_eq!(rig.records("hook_end").last().unwrap()["report"]["result"], "ABANDONED");
+    assert!(!rig.file("control.sock").exists());
+    rig.verify();
+}
+
+#[test]
 fn a_dry_run_runs_no_hook_and_leaves_nothing_behind() {
     let mut rig = Rig::open(&Setting::default());
     assert!(rig.terminate().success());
@@ -213,6 +233,37 @@ fn status_and_metrics_can_be_read_by_their_readers() {
         std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
+}
+
+/// The TCP ports on which a process listens.
+fn listening(pid: u32) -> Vec<u16> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links: Vec<_> = files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).collect();
+    let tables =
+        ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    let port = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [_, local, _, "0A", _, _, _, _, _, inode, ..] = words[..] else { return None };
+        let own = links.contains(&format!("socket:[{inode}]").into());
+        own.then(|| u16::from_str_radix(local.rsplit(':').next()?, 16).ok()).flatten()
+    };
+    tables.iter().flat_map(|table| table.lines()).filter_map(port).collect()
+}
+
+#[test]
+fn without_listen_nothing_listens() {
+    let mut rig = Rig::open(&Setting::default());
+    assert_eq!(listening(rig.pid()), [rig.listen.port()]);
+    assert!(rig.terminate().success());
+    let config = fs::read_to_string(rig.file("config.toml")).unwrap();
+    let listen = format!("listen = \"{}\"\n", rig.listen);
+    assert!(config.contains(&listen));
+    fs::write(rig.file("config.toml"), config.replace(&listen, "")).unwrap();
+    rig.start(&[]);
+    rig.some_slots();
+    assert_eq!(listening(rig.pid()), [0; 0]);
+    assert!(std::net::TcpStream::connect(rig.listen).is_err());
+    assert_eq!(rig.flow(), "OPEN east #1", "it is asked over its own socket");
 }
 
 #[test]

@@ -34,8 +34,14 @@ fn speed(text: &str) -> Result<f64, String> {
     speed.ok_or_else(|| "expected a number from 0.1 to 10".to_owned())
 }
 
+impl Arguments {
+    const fn options(&self) -> Options {
+        Options { speed: self.speed, seed: self.seed }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let options = Options { speed: arguments.speed, seed: arguments.seed };
+    let options = arguments.options();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let screen = Screen { live: io::stdout().is_terminal(), lines: 0 };
     let played = runtime
@@ -45,13 +51,18 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(summary) => {
             // A reader that has seen enough changes nothing about how it went.
             let _ = tell(&mut anstream::stdout().lock(), &summary);
-            if summary.held() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+            ExitCode::from(status(&summary))
         }
         Err(why) => {
             let _ = writeln!(anstream::stderr(), "broker-failover: demo: {why}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether the invariants held.
+fn status(summary: &Summary) -> u8 {
+    u8::from(!summary.held())
 }
 
 /// Scenes scroll by; on a terminal a panel below them is drawn anew all the time.
@@ -179,7 +190,58 @@ fn tell(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    /// What a story came to whose invariants ended so.
+    fn summary(invariants: Vec<(&'static str, Result<(), String>)>) -> Summary {
+        Summary {
+            scenes: Vec::new(),
+            switches: Vec::new(),
+            accepted: 3,
+            unknown: 0,
+            unknown_taken: 0,
+            refused: 1,
+            book: 3,
+            invariants,
+        }
+    }
+
+    #[test]
+    fn an_invariant_that_did_not_hold_is_named_with_what_broke_it_and_is_exit_status_1() {
+        let told = |summary: &Summary| {
+            let mut out = Vec::new();
+            tell(&mut out, summary).unwrap();
+            anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+        };
+        let well = summary(vec![("one", Ok(())), ("two", Ok(()))]);
+        assert_eq!(status(&well), 0);
+        assert!(told(&well).ends_with("Invariants:\n  held    one\n  held    two\n"), "{}", told(&well));
+        // One is enough, wherever it stands.
+        for place in 0..3 {
+            let mut results = vec![("one", Ok(())), ("two", Ok(()))];
+            results.insert(place, ("never two", Err("order 7 went to west".to_owned())));
+            let broken = summary(results);
+            assert_eq!(status(&broken), 1, "{place}");
+            let told = told(&broken);
+            assert!(told.contains("\n  BROKEN  never two: order 7 went to west\n"), "{told}");
+            assert_eq!(told.matches("\n  held    ").count(), 2, "{told}");
+        }
+    }
+
+    #[test]
+    fn the_seed_and_the_speed_of_the_command_line_are_those_of_the_story() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let options = |words: &[&str]| Line::try_parse_from(words).map(|line| line.arguments.options()).unwrap();
+        assert_eq!(options(&["demo"]).seed, 1);
+        let Options { speed, seed } = options(&["demo", "--seed", "18446744073709551615", "--speed=2.5"]);
+        assert_eq!((seed, speed.to_bits()), (u64::MAX, 2.5_f64.to_bits()));
+    }
 
     #[test]
     fn a_line_of_the_panel_is_cut_by_characters_and_its_styles_are_closed() {

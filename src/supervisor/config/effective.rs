@@ -36,6 +36,8 @@ pub(super) fn of(file: &Table, text: &str) -> Vec<Effective> {
 fn collect(table: &Table, places: &Places<'_>, list: &mut Vec<Effective>) {
     for (key, entry) in table.entries() {
         let value = match &entry.value {
+            // What states nothing more is in force as well: `probe = { tcp = {} }` asks by TCP.
+            Value::Table(inner) if inner.entries().next().is_none() => "{}".to_owned(),
             Value::Table(inner) => {
                 collect(inner, places, list);
                 continue;

@@ -327,6 +327,7 @@ pub struct Core {
     pub(super) certificates: Vec<Seen>,
     /// Sessions that are held open, by endpoint.
     pub(super) sessions: BTreeMap<String, SessionState>,
+    /// Of the last decision that moved something or asked for a fence.
     pub(super) last_reason: Reason,
     held_since: Option<Timestamp>,
     /// For how long it had been held before this loop began.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::{Epoch, HoldReason, Input, OrderFlow, Timestamp};
+use crate::engine::{Epoch, HaltOrder, HoldReason, Input, OrderFlow, Timestamp};
 
 use super::super::config::{CancelOnDisconnect, Hook};
 use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
@@ -207,6 +207,8 @@ impl Core {
             Stage::Flow | Stage::Halt => Some(flow_text(&self.engine)),
             Stage::Fence | Stage::Switch => None,
         };
+        // A halt that was ordered follows from no decision.
+        let ordered = self.engine.halt_order().filter(|_| stage == Stage::Halt).map(HaltOrder::code);
         let scope =
             self.left.and_then(|id| self.config.endpoints.get(id.index())).map(|left| left.cancel_on_disconnect);
         HookRequest {
@@ -216,10 +218,7 @@ impl Core {
             url: endpoint.map(|endpoint| endpoint.url.clone()).unwrap_or_default(),
             epoch: self.engine.epoch().map_or(0, Epoch::get),
             target,
-            reason: match self.halt_code().filter(|_| stage == Stage::Halt) {
-                Some(code) => code,
-                None => self.last_reason.code().to_owned(),
-            },
+            reason: ordered.unwrap_or(self.last_reason.code()).to_owned(),
             detail,
             cancel_on_disconnect: scope.filter(|_| stage == Stage::Reconcile).map(|scope| scope_name(scope).to_owned()),
         }

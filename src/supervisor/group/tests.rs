@@ -20,7 +20,7 @@ use crate::supervisor::journal::{Follow, flow_text};
 use crate::supervisor::probes::{Evidence, Fault, Limits, NoEvidence, Verdict};
 
 use super::task::{self, Ledger, Message};
-use super::{Command, Core, DriverState, Effect, Entry, Event, Observed, Outcome, Plan, first_start};
+use super::{Command, Core, DriverState, Effect, Entry, Event, GroupStatus, Observed, Outcome, Plan, first_start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -136,7 +136,9 @@ impl World {
                 Effect::Run { ticket, request, .. } => {
                     assert!(self.running.is_none(), "two hooks at once");
                     if request.stage == Stage::Halt {
-                        assert_eq!(request.detail, Some(format!("HALT {}", request.reason)), "why is told by its code");
+                        let code = self.core.halt_code().unwrap();
+                        assert!(request.detail == Some(format!("HALT {code}")), "{request:?}");
+                        assert!(code == "NO_TARGET_AVAILABLE" || request.reason == code, "it was ordered: {request:?}");
                     }
                     assert!(durable || request.stage == Stage::Flow, "a hook started before its record was durable");
                     assert!(
@@ -449,6 +451,31 @@ fn b19_a_halt_is_retried_until_its_hook_confirms_it() {
 }
 
 #[test]
+fn the_waits_between_attempts_at_a_halt_grow_and_are_bounded() {
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "xxx", "xxx"]);
+    assert_eq!(world.stage(), Some(Stage::Halt));
+    for seconds in [1, 2, 4, 8, 16, 30, 30, 30] {
+        world.end_hook(Stage::Halt, HookResult::Exit(1));
+        let due = world.now + seconds * SECOND;
+        world.now = due - 1;
+        world.event(Event::Deadline);
+        assert_eq!(world.stage(), None, "a nanosecond before {seconds} s");
+        assert_eq!(world.core.next_deadline().map(Timestamp::as_nanos), Some(due));
+        world.now = due;
+        world.event(Event::Deadline);
+        assert_eq!(world.stage(), Some(Stage::Halt), "after {seconds} s");
+    }
+    // Another halt is told at once, and its waits begin anew.
+    world.end_hook(Stage::Halt, HookResult::Exit(1));
+    assert!(world.command(Command::Halt { text: "by hand".to_owned() }).is_ok());
+    world.end_hook(Stage::Halt, HookResult::Exit(1));
+    assert_eq!(world.stage(), None);
+    world.wait(1);
+    assert_eq!(world.stage(), Some(Stage::Halt));
+}
+
+#[test]
 fn a_failback_waits_for_its_gates_and_is_staged_like_a_failover() {
     let mut world = World::new(config(|_| {}));
     world.rounds(&["+++", "x++", "x++"]);
@@ -724,6 +751,73 @@ fn a_proof_that_no_longer_holds_is_made_anew() {
     world.rounds(&["x+x"]);
     world.end_hook(Stage::Fence, HookResult::Ok);
     assert_eq!(world.stage(), Some(Stage::Switch));
+}
+
+#[test]
+fn what_a_fence_proves_and_for_how_long_is_recorded_with_the_switch_and_shown() {
+    let mut world = World::new(config(|config| {
+        config.hooks.fence = [hook(false), hook(false)].concat();
+        config.hooks.fence[1].proves = Some("credential revoked".to_owned());
+        config.hooks.fence[1].holds = Some(Duration::from_secs(10));
+    }));
+    world.rounds(&["+++", "x++", "x++"]);
+    world.end_hook(Stage::Fence, HookResult::Exit(1));
+    world.now += SECOND;
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    let proof = GroupStatus::of(&world.core, Timestamp::from_nanos(world.now)).proof.unwrap();
+    assert_eq!((proof.level, proof.until), (Some(1), Some(world.now + 10 * SECOND)), "from the hook's end on");
+    for stage in [Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    // A hook that says nothing of it, and a person, prove until somebody undoes it.
+    world.rounds(&["xx+", "xx+"]);
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    for stage in [Stage::Switch, Stage::Reconcile] {
+        world.end_hook(stage, HookResult::Ok);
+    }
+    world.rounds(&["+xx", "+xx"]);
+    assert!(world.command(Command::ConfirmFence { epoch: 3 }).is_ok());
+    let proof = GroupStatus::of(&world.core, Timestamp::from_nanos(world.now)).proof.unwrap();
+    assert_eq!((proof.epoch, proof.level, proof.until), (3, None, None));
+    let of = |entry: &Entry| match entry {
+        Entry::Stage(record) => record.fence.clone(),
+        _ => None,
+    };
+    let proofs: Vec<_> = world.records.iter().filter_map(of).collect();
+    let told: Vec<_> = proofs.iter().map(|proof| (&*proof.endpoint, proof.epoch, &*proof.by)).collect();
+    assert_eq!(told, [("east", 1, "fence hook 1"), ("west", 2, "fence hook 0"), ("north", 3, "a person")]);
+    let proved: Vec<_> =
+        proofs.iter().map(|proof| (proof.proves.as_deref(), proof.holds.map(|holds| holds.0 / SECOND))).collect();
+    assert_eq!(proved, [(Some("credential revoked"), Some(10)), (Some("session closed"), None), (None, None)]);
+}
+
+#[test]
+fn a_hook_is_told_the_reason_of_the_decision_that_it_carries_out_whatever_is_answered_meanwhile() {
+    let mut world = World::new(config(|_| {}));
+    let reason = |world: &World| world.running.as_ref().map(|(_, request)| (request.stage, request.reason.clone()));
+    let told = |stage, reason: &str| Some((stage, reason.to_owned()));
+    world.rounds(&["+++", "x++", "x++", "x++"]);
+    assert_eq!(reason(&world), told(Stage::Fence, "FENCE_NOT_CONFIRMED"));
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(reason(&world), told(Stage::Switch, "ACTIVE_DOWN"));
+    // West is well meanwhile, and the cooldown bars the way back.
+    world.rounds(&["+++", "+++"]);
+    world.end_hook(Stage::Switch, HookResult::Ok);
+    assert_eq!(reason(&world), told(Stage::Reconcile, "ACTIVE_DOWN"));
+    world.end_hook(Stage::Reconcile, HookResult::Exit(1));
+    world.rounds(&["+++"]);
+    assert_eq!(reason(&world), told(Stage::Reconcile, "ACTIVE_DOWN"), "when it is tried again, too");
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    world.rounds(&["+++"]);
+    // A person halts: that is no decision of ours.
+    assert!(world.command(Command::Halt { text: "look first".to_owned() }).is_ok());
+    let code = world.core.engine().halt_order().unwrap().code().to_owned();
+    assert_eq!(reason(&world), told(Stage::Halt, &code));
+    world.end_hook(Stage::Halt, HookResult::Ok);
+    assert!(world.command(Command::Resume).is_ok());
+    world.end_hook(Stage::Reconcile, HookResult::Ok);
+    world.rounds(&["xxx", "xxx"]);
+    assert_eq!(reason(&world), told(Stage::Halt, "NO_ELIGIBLE_TARGET"));
 }
 
 #[test]

@@ -63,12 +63,7 @@ pub(super) async fn run(
         // number cannot belong to anybody else.
         group.kill();
     }
-    // Standard error first, so that an answer stays on the last line; a line of its own, whatever stands before it.
-    if !err.is_empty() && !err.ends_with(b"\n") {
-        err.push(b'\n');
-    }
-    err.append(&mut out);
-    Ended { result: ended, output: err }
+    Ended { result: ended, muttered: err, output: out }
 }
 
 /// The exit of the program. What it left running (a gateway that a switch hook started, say) may hold its output open:

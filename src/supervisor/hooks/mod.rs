@@ -29,7 +29,7 @@ pub struct HookRequest {
     pub epoch: u64,
     /// For a fence: where flow would go. For a switch: the path that was left.
     pub target: Option<String>,
-    /// Reason code of the decision; for `halt` the code of the halt.
+    /// Reason code of the decision that it carries out, or the code of a halt that was ordered.
     pub reason: String,
     /// For `reconcile`: which fence level succeeded and what it proves. For `flow`: the new order flow.
     pub detail: Option<String>,
@@ -146,47 +146,88 @@ pub async fn run(hook: &Hook, request: &HookRequest, abandoned: impl Future<Outp
             }
         }
     };
-    let mut report = report(request.stage, ended, started.elapsed());
-    report.output = without_secrets(report.output, &request.url);
-    report
+    report(request, ended, started.elapsed())
 }
 
-/// The output without the user and the password that stand in the url.
-fn without_secrets(output: String, url: &str) -> String {
-    let Some((user, rest)) = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')) else { return output };
+/// The end of what was printed, without the user and the password that stand in the url, of at most [`LONGEST_OUTPUT`]
+/// bytes. Why it failed stands on standard error, the answer on the last line of output: each has half of it, or more.
+fn kept(ended: &Ended, url: &str) -> String {
+    let secrets = secrets(url);
+    let (mut muttered, output) = (clean(&ended.muttered, &secrets), clean(&ended.output, &secrets));
+    if !muttered.is_empty() && !muttered.ends_with('\n') {
+        muttered.push('\n');
+    }
+    let room = LONGEST_OUTPUT.saturating_sub(output.len()).max(LONGEST_OUTPUT / 2);
+    let muttered = end_of(&muttered, room);
+    let output = end_of(&output, LONGEST_OUTPUT - muttered.len());
+    format!("{muttered}{output}").trim_end().to_owned()
+}
+
+/// What was printed, without secrets.
+fn clean(printed: &[u8], secrets: &[&str]) -> String {
+    let text = String::from_utf8_lossy(printed);
+    let mut whole = &*text;
+    if printed.len() >= LONGEST_OUTPUT {
+        // What was cut begins anywhere: behind at most three bytes of a character, or in the middle of a secret.
+        for _ in 0..3 {
+            whole = whole.strip_prefix(char::REPLACEMENT_CHARACTER).unwrap_or(whole);
+        }
+        whole = without_end_of(whole, secrets);
+    }
+    secrets.iter().fold(whole.to_owned(), |text, secret| text.replace(secret, "***"))
+}
+
+/// As much of the end as fits into so many bytes.
+fn end_of(text: &str, most: usize) -> &str {
+    let begin = text.char_indices().map(|(at, _)| at).find(|at| text.len() - at <= most);
+    begin.and_then(|at| text.get(at..)).unwrap_or_default()
+}
+
+/// The user with the password, and the password, that stand in the url.
+fn secrets(url: &str) -> Vec<&str> {
+    let Some((user, rest)) = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')) else {
+        return Vec::new();
+    };
     if rest.is_empty() || user.contains('/') {
-        return output;
+        return Vec::new();
     }
     let password = user.split_once(':').map_or(user, |(_, password)| password);
-    [user, password]
-        .into_iter()
-        .filter(|secret| !secret.is_empty())
-        .fold(output, |text, secret| text.replace(secret, "***"))
+    [user, password].into_iter().filter(|secret| !secret.is_empty()).collect()
+}
+
+/// The text without the longest end of a secret that it begins with.
+fn without_end_of<'a>(text: &'a str, secrets: &[&str]) -> &'a str {
+    let ends = secrets.iter().flat_map(|secret| secret.char_indices().filter_map(|(at, _)| secret.get(at..)));
+    let rests = ends.filter_map(|end| text.strip_prefix(end));
+    rests.min_by_key(|rest| rest.len()).unwrap_or(text)
 }
 
 /// How a run ended, before its answer is read.
 struct Ended {
     result: HookResult,
+    /// The end of what it printed on standard error.
+    muttered: Vec<u8>,
+    /// The end of what it printed or answered.
     output: Vec<u8>,
 }
 
 impl Ended {
     const fn of(result: HookResult) -> Self {
-        Self { result, output: Vec::new() }
+        Self { result, muttered: Vec::new(), output: Vec::new() }
     }
 }
 
-fn report(stage: Stage, ended: Ended, took: Duration) -> HookReport {
-    let text = String::from_utf8_lossy(&ended.output);
+fn report(request: &HookRequest, ended: Ended, took: Duration) -> HookReport {
+    let output = kept(&ended, &request.url);
     let mut result = ended.result;
     let mut counts = None;
-    if stage == Stage::Reconcile && result == HookResult::Ok {
-        match counts_in(&text) {
+    if request.stage == Stage::Reconcile && result == HookResult::Ok {
+        // Standard error first, so that an answer stays on the last line; a line of its own, whatever stands before it.
+        match counts_in(&String::from_utf8_lossy(&[&ended.muttered, &ended.output[..]].join(&b'\n'))) {
             Ok(found) => counts = Some(found),
             Err(why) => result = HookResult::BadAnswer(why),
         }
     }
-    let output = text.trim_end().to_owned();
     HookReport { result, millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX), output, counts }
 }
 
@@ -206,16 +247,47 @@ fn counts_in(output: &str) -> Result<ReconcileCounts, String> {
 mod tests {
     use super::*;
 
+    fn ended(muttered: &[u8], output: &[u8]) -> Ended {
+        Ended { result: HookResult::Ok, muttered: muttered.to_vec(), output: output.to_vec() }
+    }
+
     #[test]
     fn what_a_hook_prints_is_kept_without_the_secrets_of_the_url() {
-        let clean = |output: &str, url| without_secrets(output.to_owned(), url);
         let url = "https://desk:pa55@api.example/x";
-        assert_eq!(
-            clean("at https://desk:pa55@api.example/x: pa55 refused", url),
-            "at https://***@api.example/x: *** refused"
-        );
-        assert_eq!(clean("at https://api.example/a@b", "https://api.example/a@b"), "at https://api.example/a@b");
-        assert_eq!(clean("ok", "tcp://127.0.0.1:1"), "ok");
+        let printed = ended(b"at https://desk:pa55@api.example/x", b"pa55 refused\n");
+        assert_eq!(kept(&printed, url), "at https://***@api.example/x\n*** refused");
+        let none = ended(b"", b"at https://api.example/a@b");
+        assert_eq!(kept(&none, "https://api.example/a@b"), "at https://api.example/a@b");
+        assert_eq!(kept(&ended(b"", b"ok"), "tcp://127.0.0.1:1"), "ok");
+    }
+
+    #[test]
+    fn what_a_hook_prints_is_bounded_whatever_it_is() {
+        let url = "https://d:p@api.example/x";
+        // Each p becomes three characters, each byte that is no text one of three bytes; and an é is not cut in two.
+        for byte in [&b"x"[..], b"p", b"\xff", "é".as_bytes()] {
+            let long = byte.repeat(LONGEST_OUTPUT / byte.len());
+            for (muttered, output) in
+                [(&long[..], &long[..]), (&long, b""), (b"", &long), (b"why", &long), (&long, b"{}")]
+            {
+                let kept = kept(&ended(muttered, output), url);
+                assert!(kept.len() <= LONGEST_OUTPUT, "{}", kept.len());
+                assert!(kept.len() > LONGEST_OUTPUT - 6, "{} for {muttered:.9?} and {output:.9?}", kept.len());
+                assert!(muttered != b"why" || kept.starts_with("why\n"), "{kept:.9}");
+                assert!(output != b"{}" || kept.ends_with("\n{}"), "{kept:.9}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_end_of_a_secret_is_left_where_the_output_was_cut() {
+        let url = "https://desk:pa55wörd@api.example/x";
+        let printed = format!("desk:pa55wörd@api.example {}", "x".repeat(LONGEST_OUTPUT));
+        for cut in 0.."desk:pa55wörd".len() {
+            let raw = printed.as_bytes().get(cut..cut + LONGEST_OUTPUT).unwrap();
+            let text = clean(raw, &secrets(url));
+            assert!(text.starts_with("@api.example x"), "{cut}: {text:.20}");
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::{Ended, HookRequest, HookResult, LONGEST_OUTPUT};
 
 pub(super) async fn run(url: &str, request: &HookRequest) -> Ended {
     match answer(url, request).await {
-        Ok((status, output)) if (200..300).contains(&status) => Ended { result: HookResult::Ok, output },
-        Ok((status, output)) => Ended { result: HookResult::Status(status), output },
+        Ok((status, output)) if (200..300).contains(&status) => Ended { output, ..Ended::of(HookResult::Ok) },
+        Ok((status, output)) => Ended { output, ..Ended::of(HookResult::Status(status)) },
         Err(why) => Ended::of(HookResult::Unreachable(why)),
     }
 }

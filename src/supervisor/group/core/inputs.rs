@@ -35,10 +35,7 @@ impl Core {
         let is_idle = self.memory.plan.is_none() && !self.memory.spent;
         let moves = matches!(decision.outcome, FailoverOutcome::Switched(_) | FailoverOutcome::FenceRequired(_));
         let changes = moves || decision.order_flow() != self.engine.order_flow();
-        (is_idle && !changes && *last == Outcome::decided(&decision)).then(|| {
-            self.last_reason = decision.reason;
-            decision
-        })
+        (is_idle && !changes && *last == Outcome::decided(&decision)).then_some(decision)
     }
 
     /// One input of the engine, with its record and its publication in the right order: what closes order flow is
@@ -79,14 +76,16 @@ impl Core {
         self.shadow_hears(now, &input, &result);
         let after = (self.engine.order_flow(), self.engine.epoch(), self.engine.is_spent());
         let answer = Outcome::of(&result);
-        let reason = match &result {
-            Ok(Output::Decision(decision)) => {
-                self.last_reason = decision.reason;
-                Some(decision.reason)
-            }
+        let decision = match &result {
+            Ok(Output::Decision(decision)) => Some(decision),
             _ => None,
         };
+        let reason = decision.map(|decision| decision.reason);
         let changed = before != after;
+        // Later answers that move nothing are not what a hook runs for.
+        if changed || decision.is_some_and(|decision| decision.fence().is_some()) {
+            self.last_reason = reason.unwrap_or(self.last_reason);
+        }
         // Asking again and getting the same answer is not news.
         let repeated =
             asks.and_then(|kind| self.last_answer.get(kind)).is_some_and(|last| *last == Some(answer.clone()));

@@ -1,6 +1,6 @@
 //! A reload in each stage of a switch.
 
-use crate::engine::EndpointState;
+use crate::engine::{EndpointState, RestartKind};
 use crate::supervisor::journal::Body;
 use crate::supervisor::reload::of_group;
 
@@ -252,4 +252,34 @@ fn an_endpoint_that_goes_is_not_waited_for() {
     assert_eq!(world.stage(), None, "north has not been heard of since the start");
     world.reload(|config| without(config, "north")).unwrap();
     assert_eq!(world.stage(), Some(Stage::Fence));
+}
+
+#[test]
+fn what_a_reload_refuses_while_a_path_is_left_a_start_takes_at_its_word() {
+    let restarted = |world: &World, edit: fn(&mut GroupConfig)| {
+        let mut new = world.core.config().clone();
+        edit(&mut new);
+        let now = Timestamp::from_nanos(world.now);
+        let snapshot = super::super::adapted(&new, world.core.engine().snapshot(now));
+        let engine = Engine::restore(new.policy.clone(), snapshot, now, RestartKind::Monitor).unwrap();
+        World::of(new, engine, world.core.state().clone().restarted(|_| true))
+    };
+    let mut world = World::new(config(|_| {}));
+    world.rounds(&["+++", "x++", "x++"]);
+    assert_eq!(world.stage(), Some(Stage::Fence));
+    let mut unfenced = restarted(&world, |config| {
+        let settings = PolicySettings { require_fence: false, ..config.policy.settings().clone() };
+        config.policy = Policy::new(settings).unwrap();
+    });
+    assert_eq!((unfenced.stage(), &*unfenced.published), (None, "HOLD SWITCHING"), "the restart itself moves nothing");
+    unfenced.rounds(&["x++", "x++"]);
+    assert_eq!((unfenced.stage(), &*unfenced.published), (Some(Stage::Switch), "HOLD RECONCILING"));
+
+    world.end_hook(Stage::Fence, HookResult::Ok);
+    assert_eq!(world.stage(), Some(Stage::Switch));
+    let mut unswitched = restarted(&world, |config| config.hooks.switch.clear());
+    assert_eq!((unswitched.stage(), &*unswitched.published), (None, "HOLD RECONCILING"));
+    unswitched.rounds(&["x++"]);
+    unswitched.end_hook(Stage::Reconcile, HookResult::Ok);
+    assert_eq!(unswitched.published, "OPEN west #2");
 }
