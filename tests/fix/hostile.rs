@@ -247,7 +247,8 @@ async fn b02_a_far_side_whose_own_number_is_too_low_is_told_so_and_not_asked_aga
     })
     .await;
     let says = "MsgSeqNum too low, expecting 3 but received 2";
-    stops_logons_by_its_own_number(&identity(&folder("low-session")), 2, says, &in_session, &["A1", "12", "13", "54"]).await;
+    stops_logons_by_its_own_number(&identity(&folder("low-session")), 2, says, &in_session, &["A1", "12", "13", "54"])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
