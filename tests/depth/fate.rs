@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::brokers::Mode;
 use crate::desk::{edit, endpoint, open};
@@ -12,6 +12,18 @@ const QUOTA: &str = "shared_fate = [\"quota\"]";
 
 fn shares_a_quota() -> Setting {
     Setting { endpoints: 3, endpoint: QUOTA.to_owned(), ..Setting::default() }
+}
+
+/// The same, but for the last of the three.
+fn with_north_outside() -> Rig {
+    let rig = Rig::new(&shares_a_quota());
+    let (name, keys) = ("name = \"north\"", "cancel_on_disconnect = \"session\"\nshared_fate = [\"quota\"]");
+    let file = rig.file("config.toml");
+    let text = std::fs::read_to_string(&file).expect("a configuration");
+    let (before, north) = text.split_once(name).expect("north");
+    let north = north.replacen(keys, "cancel_on_disconnect = \"session\"", 1);
+    std::fs::write(&file, format!("{before}{name}{north}")).expect("a configuration");
+    rig
 }
 
 fn throttle(status: u16, after: &str) -> Mode {
@@ -53,20 +65,82 @@ fn b14_a_ban_of_the_quota_that_all_paths_share_pauses_every_probe_and_halts_with
 
 #[test]
 fn b14_a_path_outside_the_banned_quota_is_switched_to() {
-    let mut rig = Rig::new(&shares_a_quota());
-    // Of the three, the last.
-    let (name, keys) = ("name = \"north\"", "cancel_on_disconnect = \"session\"\nshared_fate = [\"quota\"]");
-    let file = rig.file("config.toml");
-    let text = std::fs::read_to_string(&file).expect("a configuration");
-    let (before, north) = text.split_once(name).expect("north");
-    let north = north.replacen(keys, "cancel_on_disconnect = \"session\"", 1);
-    std::fs::write(&file, format!("{before}{name}{north}")).expect("a configuration");
+    let mut rig = with_north_outside();
     open(&mut rig);
     ban(&mut rig, &["east", "west"]);
     let group = rig.until("flow is open on north", |group| group["order_flow"] == "OPEN north #2");
     assert_eq!(group["history"][0]["to"], "north");
     assert_eq!(endpoint(&group, "west")["bars"], json!(["SHARED_FATE"]));
     assert_eq!(rig.started(), ["reconcile east 1", "fence east 1", "switch north 2", "reconcile north 2"]);
+    rig.verify();
+}
+
+/// East alone is told that we are shut out, for three seconds, and is well when they are over.
+fn short_ban(rig: &mut Rig) {
+    rig.set("east", throttle(418, "3"));
+    rig.wait("the ban", |rig| rig.noted("BANNED"));
+    rig.set("east", Mode::Healthy);
+}
+
+/// What came of the slots of a path since the ban was told of: `true` where it answered, `false` where nobody was asked.
+fn answered_since_the_ban(rig: &Rig, name: &str) -> Vec<bool> {
+    let of = |record: &Value| {
+        let (body, silent) = (&record["body"], format!("{name}: Throttled"));
+        let is_silent = body["text"].as_str().is_some_and(|text| text.starts_with(&silent));
+        (is_silent || body["line"]["probe"] == name).then_some(!is_silent)
+    };
+    let all = rig.journal();
+    all.iter().skip_while(|record| record["body"]["code"] != "BANNED").filter_map(of).collect()
+}
+
+/// Each path that shares the fate was left alone from the ban on until it was over, the one that was well too.
+fn was_left_alone(rig: &Rig, names: &[&str]) {
+    for name in names {
+        let slots = answered_since_the_ban(rig, name);
+        // One may have been under way when the other's answer came.
+        let since = usize::from(slots[0]);
+        let pause = slots[since..].iter().take_while(|answered| !**answered).count();
+        assert!(pause > 3 && slots[since + pause..].iter().all(|answered| *answered), "{name}: {slots:?}");
+    }
+}
+
+fn is_free(group: &Value, name: &str) -> bool {
+    let one = endpoint(group, name);
+    one["state"] == "HEALTHY" && one["bars"] == json!([])
+}
+
+#[test]
+fn b14_when_the_ban_is_over_every_path_is_asked_again_and_a_person_lifts_the_halt() {
+    let mut rig = Rig::new(&shares_a_quota());
+    open(&mut rig);
+    short_ban(&mut rig);
+    let group = rig.until("the halt hook has confirmed", |group| group["halt_confirmed"] == true);
+    assert_eq!(group["order_flow"], "HALT SHARED_BAN");
+    let names = ["east", "west", "north"];
+    rig.until("every path answers again", |group| names.iter().all(|name| is_free(group, name)));
+    rig.some_slots();
+    assert_eq!(rig.flow(), "HALT SHARED_BAN", "its end alone opens nothing");
+    was_left_alone(&rig, &names);
+    rig.obey(&["resume"]);
+    rig.until("flow is open again", |group| group["order_flow"] == "OPEN east #1");
+    assert_eq!(rig.started(), ["reconcile east 1", "halt east 1", "reconcile east 1"]);
+    assert!(rig.terminate().success());
+    rig.verify();
+}
+
+#[test]
+fn b14_when_the_ban_is_over_the_paths_that_were_left_are_targets_again_and_flow_stays_where_it_went() {
+    let mut rig = with_north_outside();
+    open(&mut rig);
+    short_ban(&mut rig);
+    rig.until("flow is open on north", |group| group["order_flow"] == "OPEN north #2");
+    rig.until("both answer again", |group| is_free(group, "east") && is_free(group, "west"));
+    let group = rig.until("and are targets", |group| group["eligible_targets"] == json!(["east", "west"]));
+    assert_eq!(group["order_flow"], "OPEN north #2", "until its cooldown is over");
+    rig.some_slots();
+    was_left_alone(&rig, &["east", "west"]);
+    assert_eq!(rig.started(), ["reconcile east 1", "fence east 1", "switch north 2", "reconcile north 2"]);
+    assert!(rig.terminate().success());
     rig.verify();
 }
 

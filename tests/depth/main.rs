@@ -10,6 +10,7 @@
 
 #[path = "../brokers/mod.rs"]
 mod brokers;
+mod budgets;
 mod config;
 mod desk;
 mod fate;

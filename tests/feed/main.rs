@@ -14,6 +14,7 @@ mod file;
 mod gateways;
 mod keys;
 mod languages;
+mod loops;
 #[allow(dead_code, reason = "the tests of `run` use the rest")]
 #[path = "../run/rig.rs"]
 mod rig;

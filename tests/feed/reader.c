@@ -2,8 +2,9 @@
  * A gateway in C that does nothing but read the feed and check it.
  *
  *     reader say FILE                     one reading, as words
- *     reader watch FILE EPOCH VALID_FOR   reads at full speed until flow is OPEN in EPOCH; every reading must be possible:
- *                                         odd epochs on east and even ones on west, each valid for VALID_FOR nanoseconds
+ *     reader watch FILE EPOCH VALID_FOR   reads at full speed until flow is OPEN in EPOCH, and says each epoch that it
+ *                                         comes to; every reading must be possible: odd epochs on east and even ones on
+ *                                         west, each valid for VALID_FOR nanoseconds
  */
 #include "broker_failover_feed.h"
 
@@ -38,7 +39,7 @@ static const char *impossible(const struct bff_snapshot *last, const struct bff_
 
 static int watch(struct bff_feed *feed, uint64_t until, uint64_t valid_for) {
     struct bff_snapshot last, now;
-    uint64_t readings = 0, publications = 0, unreadable = 0, epochs = 0;
+    uint64_t readings = 0, publications = 0, unreadable = 0, epochs = 0, told = 0;
     uint64_t limit = bff_now() + UINT64_C(90000000000);
     memset(&last, 0, sizeof last);
     memset(&now, 0, sizeof now);
@@ -54,12 +55,18 @@ static int watch(struct bff_feed *feed, uint64_t until, uint64_t valid_for) {
                 return 1;
             }
             publications += now.sequence != last.sequence;
-            epochs += now.epoch != last.epoch;
             last = now;
         }
         if (readings++ == 0) {
             /* Whoever started this may begin. */
             printf("reading\n");
+            fflush(stdout);
+        }
+        if (now.epoch != told) {
+            /* Whoever writes may wait for it. */
+            told = now.epoch;
+            epochs++;
+            printf("epoch %llu\n", (unsigned long long)told);
             fflush(stdout);
         }
         if (now.flow == BFF_OPEN && now.epoch >= until) {

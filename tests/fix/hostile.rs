@@ -6,6 +6,7 @@ use std::time::Duration;
 use broker_failover::engine::{
     Endpoint, EndpointState, Engine, FailoverOutcome, FenceStatus, Policy, ProbeResult, Timestamp,
 };
+use broker_failover::supervisor::config::FixConfig;
 use broker_failover::supervisor::probes::{Password, Secret};
 
 use crate::acceptor::{Acceptor, Peer, frame};
@@ -89,16 +90,20 @@ async fn b01_three_logons_that_are_dropped_make_the_path_down_and_flow_moves_to_
     part(b).await;
 }
 
+/// With another checksum.
+fn garbled(mut message: Vec<u8>) -> Vec<u8> {
+    let last = message.len() - 2;
+    message[last] = if message[last] == b'0' { b'1' } else { b'0' };
+    message
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_checksum_a_stranger_or_another_protocol_is_no_answer() {
     let (seen, _) = slots("checksum", 4, |number, mut peer| async move {
         peer.logon().await;
         let mut answer = peer.message("A", "98=0|108=30|");
         match number {
-            1 => {
-                let last = answer.len() - 2;
-                answer[last] = if answer[last] == b'0' { b'1' } else { b'0' };
-            }
+            1 => answer = garbled(answer),
             2 => answer = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec(),
             _ => {
                 peer.us = "MALLORY".to_owned();
@@ -158,6 +163,110 @@ async fn b02_a_sequence_number_too_low_stops_after_one_logon_until_a_person_has_
     assert_eq!(slot(&second).await, ("+".to_owned(), String::new()));
     part(second).await;
     assert_eq!(acceptor.read(), ["A1", "A4711", "54712"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_checksum_in_the_session_ends_it_and_the_next_slot_logs_on_again() {
+    let acceptor = Acceptor::start(|number, mut peer| async move {
+        peer.next = number;
+        peer.accept("98=0|108=30|").await;
+        if number == 1 {
+            let request = peer.read().await.expect("a TestRequest");
+            let answer = peer.message("0", &format!("112={}|", request.get(112)));
+            peer.raw(&garbled(answer)).await;
+        }
+        peer.serve().await;
+    })
+    .await;
+    let config = identity(&folder("garbled-later"));
+    let prober = prober(&acceptor.url(), &config);
+    assert_eq!(slot(&prober).await.0, "+");
+    let (kind, text) = slot(&prober).await;
+    assert!(kind == "UnexpectedAnswer" && text.contains("CheckSum (10)"), "{kind} {text}");
+    assert_eq!((slot(&prober).await.0, slot(&prober).await.0), ("+".to_owned(), "+".to_owned()));
+    assert_eq!((acceptor.read(), acceptor.accepted()), (["A1", "12", "A3", "14"].map(str::to_owned).to_vec(), 2));
+    part(prober).await;
+}
+
+/// What is asked of a far side whose number was used before: nothing, until a person has looked.
+async fn stops_logons_by_its_own_number(
+    config: &FixConfig,
+    good: usize,
+    says: &str,
+    acceptor: &Acceptor,
+    read: &[&str],
+) {
+    let test = &config.sender_comp_id;
+    let first = prober(&acceptor.url(), config);
+    for _ in 0..good {
+        assert_eq!(slot(&first).await.0, "+", "{test}");
+    }
+    let (kind, text) = slot(&first).await;
+    assert!(kind == "SequenceBroken" && text.starts_with(says), "{test}: {kind} {text}");
+    assert!(text.contains("No further Logon until a person has looked at"), "{test}: {text}");
+    for _ in 0..3 {
+        assert_eq!(slot(&first).await.0, WAIT, "{test}");
+    }
+    part(first).await;
+    // A restart is no person.
+    let second = prober(&acceptor.url(), config);
+    let (kind, text) = slot(&second).await;
+    assert!(kind == WAIT && text.contains("until a person has looked at") && text.contains(says), "{test}: {text}");
+    part(second).await;
+    assert_eq!((acceptor.read(), acceptor.accepted()), (read.iter().map(ToString::to_string).collect(), 1), "{test}");
+    let logout = acceptor.messages().pop().expect("our Logout");
+    assert!(logout.get(58).starts_with(says), "{test}: the far side is told why: {logout:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b02_a_far_side_whose_own_number_is_too_low_is_told_so_and_not_asked_again() {
+    // In its Logon: a session before had gone further.
+    let in_logon = Acceptor::start(|_, mut peer| async move {
+        peer.accept("98=0|108=30|").await;
+        peer.serve().await;
+    })
+    .await;
+    let config = identity(&folder("low-logon"));
+    let kept = format!(
+        "{{\"version\":1,\"session\":\"FIX.4.4 {} -> BROKER\",\"next_out\":7,\"next_in\":5}}\n",
+        config.sender_comp_id
+    );
+    std::fs::write(&config.sequence_file, kept).expect("written");
+    let says = "the far side's Logon has MsgSeqNum 1; expected 5";
+    stops_logons_by_its_own_number(&config, 0, says, &in_logon, &["A7", "58"]).await;
+
+    // In the session, where it would otherwise be the sign of life that was asked for.
+    let in_session = Acceptor::start(|_, mut peer| async move {
+        peer.accept("98=0|108=30|").await;
+        let request = peer.read().await.expect("a TestRequest");
+        peer.respond(&request).await;
+        let request = peer.read().await.expect("another");
+        let used = peer.numbered("0", 2, &format!("112={}|", request.get(112)));
+        peer.raw(&used).await;
+        peer.serve().await;
+    })
+    .await;
+    let says = "MsgSeqNum too low, expecting 3 but received 2";
+    stops_logons_by_its_own_number(&identity(&folder("low-session")), 2, says, &in_session, &["A1", "12", "13", "54"])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_far_sides_test_request_is_answered_with_its_own_words_between_the_slots() {
+    let acceptor = Acceptor::start(|_, mut peer| async move {
+        peer.accept("98=0|108=30|").await;
+        peer.send("1", "112=are you there?|").await;
+        peer.serve().await;
+    })
+    .await;
+    let prober = prober(&acceptor.url(), &identity(&folder("asked")));
+    assert_eq!(slot(&prober).await.0, "+");
+    until("our Heartbeat", || acceptor.read().len() == 2).await;
+    let answer = acceptor.messages().pop().expect("it");
+    assert_eq!((answer.kind(), answer.number(), answer.get(112)), ("0", 2, "are you there?"));
+    assert_eq!(slot(&prober).await.0, "+");
+    assert_eq!(acceptor.read(), ["A1", "02", "13"]);
+    part(prober).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

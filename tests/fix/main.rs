@@ -13,6 +13,7 @@
 mod acceptor;
 #[path = "../brokers/mod.rs"]
 mod brokers;
+mod budgets;
 mod desk;
 mod floods;
 mod hostile;
@@ -74,20 +75,20 @@ pub(crate) fn identity(folder: &Path) -> FixConfig {
 }
 
 pub(crate) fn prober(url: &str, config: &FixConfig) -> Arc<dyn Prober> {
-    let endpoint = EndpointConfig {
+    of_endpoint(&endpoint(url, config, Terms::default()), &Resolver::default()).expect("a prober")
+}
+
+/// East, whose one probe is this one.
+pub(crate) fn endpoint(url: &str, config: &FixConfig, terms: Terms) -> EndpointConfig {
+    EndpointConfig {
         endpoint: Endpoint::primary("east", "us-east-1", url),
         explicit_priority: true,
-        probes: vec![ProbeConfig {
-            kind: ProbeKind::Fix(Box::new(config.clone())),
-            slow_after: None,
-            terms: Terms::default(),
-        }],
+        probes: vec![ProbeConfig { kind: ProbeKind::Fix(Box::new(config.clone())), slow_after: None, terms }],
         require: Require::All,
         shared_fate: Vec::new(),
         watch: None,
         cancel_on_disconnect: CancelOnDisconnect::Unknown,
-    };
-    of_endpoint(&endpoint, &Resolver::default()).expect("a prober")
+    }
 }
 
 /// One slot, and what it came to in short.

@@ -104,14 +104,25 @@ enum Command {
     Mode(Mode),
 }
 
+/// How the server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// RST, whatever it was doing.
+    Reset,
+    /// FIN; over TLS, with the word before it that nothing more comes.
+    Fin,
+    /// A Close frame, after which it waits for the other side to hang up.
+    Close,
+}
+
 struct Shared {
     mode: Mutex<Mode>,
     tls: Option<Arc<ServerConfig>>,
     counts: Mutex<Counts>,
     heads: Mutex<Vec<String>>,
     texts: Mutex<Vec<String>>,
-    /// Each change resets every connection that is open.
-    cut: watch::Sender<u64>,
+    /// Each one sent ends every connection that is open.
+    cut: watch::Sender<End>,
     resets: AtomicU64,
     book: Arc<Book>,
     /// Whose sessions they are: one that says in its handshake that it is held, one that says nothing at all (TCP and TLS
@@ -132,7 +143,7 @@ impl Server {
             counts: Mutex::default(),
             heads: Mutex::default(),
             texts: Mutex::default(),
-            cut: watch::Sender::new(0),
+            cut: watch::Sender::new(End::Reset),
             resets: AtomicU64::new(0),
             book: register.book(),
             held: sessions::own("held"),
@@ -171,7 +182,12 @@ impl Server {
 
     /// Resets every connection that is open; new ones are welcome.
     pub(crate) fn reset_all(&self) {
-        self.shared.cut.send_modify(|number| *number += 1);
+        self.end_all(End::Reset);
+    }
+
+    /// Ends every connection that is open so; new ones are welcome.
+    pub(crate) fn end_all(&self, end: End) {
+        self.shared.cut.send_replace(end);
     }
 
     /// What SIGKILL does: the port refuses, and every connection is reset.
@@ -281,7 +297,7 @@ impl Drop for Open<'_> {
 }
 
 impl Shared {
-    /// Serves it as the mode is now, and hears of every reset from now on.
+    /// Serves it as the mode is now, and hears of every end from now on.
     fn admit(self: &Arc<Self>, stream: TcpStream) {
         let mut cut = self.cut.subscribe();
         cut.mark_unchanged();
@@ -289,7 +305,7 @@ impl Shared {
         tokio::spawn(Arc::clone(self).serve(stream, mode, cut));
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, mode: Mode, mut cut: watch::Receiver<u64>) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, mode: Mode, mut cut: watch::Receiver<End>) {
         {
             let mut counts = self.counts.lock();
             counts.accepted += 1;
@@ -303,22 +319,43 @@ impl Shared {
         tokio::select! {
             biased;
             // First: who is reset at once was there.
-            () = self.greet(stream, connection, mode) => {}
-            _ = cut.changed() => { self.resets.fetch_add(1, Ordering::SeqCst); }
+            () = self.greet(stream, connection, mode, cut.clone()) => {}
+            _ = next(&mut cut, |end| end == End::Reset) => { self.resets.fetch_add(1, Ordering::SeqCst); }
         }
     }
 
-    async fn greet(&self, mut stream: TcpStream, connection: Option<OwnedFd>, mode: Mode) {
+    async fn greet(&self, mut stream: TcpStream, connection: Option<OwnedFd>, mode: Mode, cut: watch::Receiver<End>) {
         match (&mode, &self.tls) {
             (Mode::Reset, _) => {}
             (Mode::Hang, _) => silent(&mut stream).await,
-            (_, None) => self.converse(&mut stream, connection, mode).await,
+            (_, None) => self.until_ended(&mut stream, connection, mode, cut).await,
             (_, Some(tls)) => {
                 if let Ok(mut stream) = TlsAcceptor::from(Arc::clone(tls)).accept(stream).await {
-                    self.converse(&mut stream, connection, mode).await;
+                    self.until_ended(&mut stream, connection, mode, cut).await;
                 }
             }
         }
+    }
+
+    /// Until it is told to end it in an orderly way; of a reset, its caller hears.
+    async fn until_ended(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        connection: Option<OwnedFd>,
+        mode: Mode,
+        mut cut: watch::Receiver<End>,
+    ) {
+        let end = tokio::select! {
+            biased;
+            () = self.converse(stream, connection, mode) => return,
+            end = next(&mut cut, |end| end != End::Reset) => end,
+        };
+        let _ = match end {
+            End::Close => stream.write_all(&close(1001, "going away")).await,
+            _ => stream.shutdown().await,
+        };
+        // To close it here would be a reset.
+        silent(stream).await;
     }
 
     async fn converse(
@@ -443,6 +480,17 @@ async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<(u8, Ve
     stream.read_exact(&mut payload).await?;
     payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
     Ok((opcode, payload))
+}
+
+/// The next end of this kind.
+async fn next(cut: &mut watch::Receiver<End>, is_meant: impl Fn(End) -> bool) -> End {
+    loop {
+        cut.changed().await.expect("whoever serves has the sender");
+        let end = *cut.borrow_and_update();
+        if is_meant(end) {
+            return end;
+        }
+    }
 }
 
 /// Says nothing until the other side hangs up.

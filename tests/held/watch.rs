@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::certificates::Authority;
-use crate::server::{HELD, Mode, Server};
+use crate::server::{End, HELD, Mode, Server};
 
 /// However busy the machine is: what takes this long will not come.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -210,6 +210,53 @@ async fn one_dropped_session_of_a_healthy_server_moves_nobody_in_45_repetitions_
     let counts: Vec<_> = servers.iter().map(probed).collect();
     assert_eq!(counts, vec![2; 45], "the first, and one for the session that ended");
     scene.stop().await;
+}
+
+/// What is not a reset: a FIN, over TLS too, and a Close frame that nothing follows until the session hangs up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orderly_end_is_confirmed_like_a_reset_three_probes_where_nobody_answers_and_one_where_somebody_does() {
+    let authority = Authority::new();
+    let ca_file = authority.file("orderly");
+    let (ca, west) = (format!("ca_file = \"{}\"", ca_file.display()), backup().await);
+    let (tls, wss) =
+        (format!("tls = {{ {ca} }}, ping_interval = \"1h\""), websocket("1h").replacen('{', &format!("{{ {ca},"), 1));
+    let (https, secure) = (format!("http = {{ {ca} }}"), format!("websocket = {{ {ca} }}"));
+    let (closed, code) = ("closed by the far side", "code 1001: \"going away\"");
+    for (scheme, probe, watch, end, says) in [
+        ("http", "http = {}", TCP, End::Fin, closed),
+        ("https", &https, &tls, End::Fin, closed),
+        ("ws", "websocket = {}", &websocket("1h"), End::Close, code),
+        ("wss", &secure, &wss, End::Close, code),
+    ] {
+        let certificate = || ["https", "wss"].contains(&scheme).then(|| authority.server("127.0.0.1", -10..90));
+        let server = || Server::start(Mode::Healthy, certificate());
+        let (gone, healthy) = (server().await, server().await);
+        let group = |name: &str, server: &Server| group(name, &server.url(scheme), probe, watch, &west);
+        let scene = Scene::open(&[group("gone", &gone), far_apart(&group("healthy", &healthy))]).await;
+        let before = probed(&healthy);
+
+        gone.set(Mode::Refuse).await;
+        gone.end_all(end);
+        scene.until(0, "flow has moved", |group| group.order_flow == "OPEN west #2").await;
+        let lost = scene.until_noted("SESSION_LOST").await;
+        assert!(lost.len() == 1 && lost[0].contains(says), "{scheme}: {lost:?}");
+        assert!(lost[0].ends_with("it is probed at once"), "{scheme}: {lost:?}");
+
+        healthy.end_all(end);
+        let again = |group: &GroupStatus| {
+            group.endpoints[0].sessions_lost == Some(1) && group.endpoints[0].session == Some("open")
+        };
+        scene.until(1, "the session stands again", again).await;
+        scene.until(1, "the extra probe is in", |_| probed(&healthy) > before).await;
+        tokio::time::sleep(QUIET).await;
+        let east = scene.east().await;
+        assert_eq!((east.state, east.consecutive_failures, east.sessions_lost), ("DOWN", 3, Some(1)), "{scheme}");
+        let status = scene.status(1).await;
+        assert_eq!((&*status.order_flow, status.endpoints[0].consecutive_failures), ("OPEN east #1", 0), "{scheme}");
+        assert_eq!(probed(&healthy), before + 1, "{scheme}: one for the session that ended");
+        scene.stop().await;
+    }
+    std::fs::remove_file(ca_file).expect("ours");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

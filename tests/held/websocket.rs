@@ -279,6 +279,29 @@ async fn wss_against_each_certificate_and_fault() {
     std::fs::remove_file(ca_file).expect("ours");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_over_tls_needs_its_message_too() {
+    let authority = Authority::new();
+    let ca_file = authority.file("wss-subscribe");
+    let subscribing = WebSocketConfig { tls: trusting(&ca_file).tls, ..subscribing() };
+    let cases = [
+        ("answered", Mode::Healthy, "+", ""),
+        ("another message again and again", Mode::Repeats("{\"error\":1}"), "UnexpectedAnswer", "none contains"),
+        ("closed", Mode::Sends(close(4001, "evicted")), "Reset", "code 4001: \"evicted\""),
+    ];
+    let mut servers = Vec::new();
+    let mut list = Vec::new();
+    for (name, mode, expected, says) in cases {
+        let server = Server::start_as_one_of_many(mode, Some(authority.server("127.0.0.1", -10..90))).await;
+        list.push(Case { name, prober: prober(&server.url("wss"), &subscribing), expected, says });
+        servers.push(server);
+    }
+    run(&list).await;
+    let texts = servers[0].texts();
+    assert!(texts.len() >= SLOTS && texts.iter().all(|text| text == r#"{"op":"logon","key":"s3cret"}"#), "{texts:?}");
+    std::fs::remove_file(ca_file).expect("ours");
+}
+
 #[test]
 fn what_cannot_be_carried_out_is_refused_before_anything_is_asked() {
     let refused = |url: &str, change: &dyn Fn(&mut WebSocketConfig)| {

@@ -1,5 +1,6 @@
 //! The clients in C and Python, and gateways of other users.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -42,17 +43,29 @@ fn c_gateway(rig: &Rig) -> Option<PathBuf> {
         return None;
     }
     let program = rig.file("gateway");
-    let flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"];
-    let output = Command::new(&compiler)
-        .args(flags)
+    compile(&compiler, &["-std=c11".as_ref(), "-O1".as_ref(), "-o".as_ref(), program.as_os_str()]);
+    Some(program)
+}
+
+/// The gateway in C by `compiler`, which warns of nothing.
+fn compile(compiler: &str, more: &[&OsStr]) {
+    let output = Command::new(compiler)
+        .args(["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"])
         .arg(format!("-I{ROOT}/assets"))
+        .args(more)
         .arg(format!("{ROOT}/tests/report/gateway.c"))
-        .arg("-o")
-        .arg(&program)
         .output()
         .expect("a compiler");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(program)
+    assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_header_is_cpp_too() {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    if !has(&compiler) {
+        return println!("SKIPPED: there is no C++ compiler ({compiler})");
+    }
+    compile(&compiler, &["-std=c++11", "-fsyntax-only", "-x", "c++"].map(AsRef::as_ref));
 }
 
 fn c_reports(program: &Path, socket: &Path, arguments: [&str; 6], user: Option<u32>) -> (bool, String) {

@@ -282,6 +282,8 @@ impl Reloader {
             // The groups are let go unchanged, and halt.
             return Err(refused(&[failed.to_string()]));
         }
+        // First: a probe that is new asks at once, and is charged to what the file says now.
+        self.limits.set_budgets(&new.budgets);
         for Waiting { change, askers, go, .. } in waiting {
             let name = &change.config.name;
             let old = self.config.groups.iter().find(|group| group.name == *name);
@@ -290,7 +292,6 @@ impl Reloader {
             // A group that has stopped needs not know.
             let _ = go.send(watching.endpoints.clone());
         }
-        self.limits.set_budgets(&new.budgets);
         self.config = new;
         Ok(format!("reloaded: {}", words.join("; ")))
     }

@@ -198,7 +198,7 @@ impl Wait {
         let free = if is_fault_of_path { FREE_ATTEMPTS - 1 } else { 0 };
         let Some(doublings) = self.failures.checked_sub(free + 1) else { return };
         let wait = path.first_wait.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
-        self.until = Some(Instant::now() + spread(wait.min(path.longest_wait)));
+        self.until = Some(Instant::now() + spread(wait.min(path.longest_wait), RandomState::new().hash_one(())));
         self.why = match verdict {
             Verdict::PathFault { text, .. } | Verdict::NoEvidence { text, .. } => text.clone(),
             Verdict::Success(_) => String::new(),
@@ -207,8 +207,8 @@ impl Wait {
 }
 
 /// Up to a quarter more, at random: sessions that were lost together do not come back together.
-fn spread(wait: Duration) -> Duration {
-    let draw = u32::try_from(RandomState::new().hash_one(()) % 256).unwrap_or(0);
+fn spread(wait: Duration, draw: u64) -> Duration {
+    let draw = u32::try_from(draw % 256).unwrap_or(0);
     wait.saturating_add((wait / 1_024).saturating_mul(draw))
 }
 
@@ -708,5 +708,84 @@ impl Keeper {
                 self.write(next);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::tests::terms;
+    use super::*;
+    use crate::supervisor::probes::tcp::Close;
+    use crate::supervisor::probes::{Resolver, Target};
+
+    const FIRST: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    fn path() -> Path {
+        let target = Arc::new(Target::parse("fix://127.0.0.1:1").unwrap());
+        Path {
+            dialler: Dialler { target, resolver: Resolver::default(), close: Close::Orderly },
+            connector: None,
+            session: "FIX.4.4 PROBE -> BROKER".to_owned(),
+            terms: Arc::new(terms()),
+            password: None,
+            sequence_file: PathBuf::from("numbers"),
+            first_wait: FIRST,
+            longest_wait: LONGEST,
+        }
+    }
+
+    /// Fails once more: at least and at most how long the next Logon waits, if it does.
+    fn fails(wait: &mut Wait, is_fault_of_path: bool) -> Option<(Duration, Duration)> {
+        let before = Instant::now();
+        wait.failed(&path(), &Verdict::fault(Fault::Reset, "closed"), is_fault_of_path);
+        let until = wait.until?;
+        Some((until - Instant::now(), until - before))
+    }
+
+    /// Whether a wait of these bounds can be `seconds`, or up to a quarter longer.
+    fn is_of(seconds: u64, (least, most): (Duration, Duration)) -> bool {
+        let wait = Duration::from_secs(seconds);
+        wait <= most && least < wait + wait / 4
+    }
+
+    #[test]
+    fn waits_double_from_the_first_to_the_longest_after_three_free_attempts_and_after_none_where_we_were_refused() {
+        for (is_fault_of_path, free) in [(true, FREE_ATTEMPTS - 1), (false, 0)] {
+            let mut wait = Wait::default();
+            for _ in 0..free {
+                assert_eq!(fails(&mut wait, is_fault_of_path), None, "at the next slot");
+            }
+            for seconds in [5, 10, 20, 40, 60, 60, 60] {
+                let found = fails(&mut wait, is_fault_of_path).expect("a wait");
+                assert!(is_of(seconds, found), "{seconds} s, not {found:?}");
+                assert_eq!(wait.why, "closed");
+            }
+            // However often.
+            for failures in [31, 32, 33, u32::MAX] {
+                wait.failures = failures;
+                let found = fails(&mut wait, is_fault_of_path).expect("a wait");
+                assert!(is_of(60, found), "after {failures} failures {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_is_never_shorter_and_never_a_quarter_longer_and_seldom_the_same() {
+        let spreads: HashSet<_> = (0..1_000).map(|draw| spread(LONGEST, draw)).collect();
+        assert_eq!((spreads.iter().min(), spreads.len()), (Some(&LONGEST), 256));
+        assert_eq!(spreads.iter().max(), Some(&(LONGEST + LONGEST / 1_024 * 255)), "less than a quarter more");
+        assert_eq!(spread(Duration::MAX, u64::MAX), Duration::MAX);
+        let mut drawn = HashSet::new();
+        for _ in 0..32 {
+            let mut wait = Wait::default();
+            let before = Instant::now();
+            wait.failed(&path(), &Verdict::fault(Fault::LogonRefused, "no"), false);
+            // In steps that the time between two looks at the clock does not reach.
+            drawn.insert((wait.until.expect("a wait") - before).as_millis() / 100);
+        }
+        assert!(drawn.len() > 1, "all waits were {drawn:?} tenths of a second");
     }
 }

@@ -16,7 +16,7 @@ fn at(nanos: u64) -> Moment {
     Moment { at: nanos, wall: 1_796_016_600_123_456_789_u64.saturating_add(nanos) }
 }
 
-fn terms() -> Terms {
+pub(super) fn terms() -> Terms {
     Terms {
         begin: "FIX.4.4",
         sender: "PROBE".to_owned(),
