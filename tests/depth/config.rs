@@ -61,6 +61,25 @@ fn a_path_whose_probes_cannot_prove_the_required_depth_is_refused() {
     assert!(group.endpoints.iter().all(|one| one.provable() == Depth::Authenticated));
 }
 
+/// The same file, with this probe and the scheme that it speaks.
+fn over(probe: &str) -> String {
+    let scheme = ["websocket", "fix"].into_iter().find(|kind| probe.contains(&format!("{kind} =")));
+    let scheme = match scheme {
+        Some("websocket") => "wss",
+        Some(kind) => kind,
+        None => "https",
+    };
+    file("", "", probe, "").replace("https://127.0.0.1:1", &format!("{scheme}://127.0.0.1:1"))
+}
+
+/// A fix probe with one key more.
+fn fix(more: &str) -> String {
+    format!(
+        "probe = {{ fix = {{ version = \"FIX.4.4\", sender_comp_id = \"A\", target_comp_id = \"B\", \
+         reset_on_logon = \"always\", sequence_file = \"numbers\", {more} }} }}"
+    )
+}
+
 #[test]
 fn no_probe_may_state_more_than_it_can_prove() {
     for (probe, found) in [
@@ -68,9 +87,29 @@ fn no_probe_may_state_more_than_it_can_prove() {
         ("probe = { tls = { proves = \"order-path\" } }", "it asks nobody who we are"),
         ("probe = { http = { proves = \"authenticated\" } }", "it carries no credential"),
         ("probe = { http = { proves = \"order-path\", headers = { key = \"k\" } } }", "it only reads"),
+        ("probe = { websocket = { proves = \"authenticated\" } }", "it carries no credential"),
+        ("probe = { websocket = { proves = \"order-path\" } }", "it carries no credential"),
+        ("probe = { websocket = { proves = \"order-path\", headers = { key = \"k\" } } }", "it only reads"),
+        (
+            "probe = { websocket = { proves = \"order-path\", subscribe = \"s\", expect_message = \"m\" } }",
+            "it only reads",
+        ),
+        // It proves what it proves, and states nothing.
+        (&fix("proves = \"authenticated\""), "an unknown key"),
+        (&fix("proves = \"order-path\""), "an unknown key"),
     ] {
-        refused(&file("", "", probe, ""), "group[0].endpoint[0].probe.", found);
+        refused(&over(probe), "group[0].endpoint[0].probe.", found);
     }
+    let provable = |probe: &str| accepted(&over(probe)).endpoints[0].provable();
+    for probe in ["headers = { key = \"k\" }", "subscribe = \"s\", expect_message = \"m\""] {
+        let probe = format!("probe = {{ websocket = {{ proves = \"authenticated\", {probe} }} }}");
+        assert_eq!(provable(&probe), Depth::Authenticated, "{probe}");
+    }
+    assert_eq!(provable(&fix("relogon_wait = \"5s\"")), Depth::Authenticated, "an accepted Logon, and no order");
+    // Only an ack shows more, report by report.
+    assert_eq!(provable("probe = { report = {} }"), Depth::OrderPath);
+    let several = "probe = [{ tcp = {} }, { http = { proves = \"authenticated\", headers = { key = \"k\" } } }]";
+    assert_eq!(provable(several), Depth::Authenticated, "the deepest of several");
     let posts = "probe = { http = { proves = \"order-path\", method = \"POST\", headers = { key = \"k\" } } }";
     assert_eq!(accepted(&file("", "", posts, "")).endpoints[0].provable(), Depth::OrderPath);
     let runs = "probe = { exec = { command = [\"true\"], proves = \"order-path\" } }";
@@ -78,6 +117,9 @@ fn no_probe_may_state_more_than_it_can_prove() {
     let user =
         file("", "", "probe = { http = { proves = \"authenticated\" } }", "").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
     assert_eq!(accepted(&user).endpoints[0].provable(), Depth::Authenticated);
+    let user = over("probe = { websocket = { proves = \"authenticated\" } }").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
+    let east = &accepted(&user).endpoints[0];
+    assert_eq!((east.provable(), east.credentials().collect::<Vec<_>>()), (Depth::Authenticated, vec!["own"]));
 }
 
 #[test]

@@ -412,6 +412,31 @@ pub enum NoEvidence {
 mod tests {
     use super::*;
 
+    struct Nobody;
+
+    impl Prober for Nobody {
+        fn overlaps(&self) -> bool {
+            true
+        }
+
+        fn probe(&self, _: Instant) -> ProbeFuture<'_> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn a_success_is_as_deep_as_is_stated_and_deeper_where_the_prober_saw_more() {
+        for (proves, saw, depth) in [
+            (Depth::Authenticated, Depth::Reachable, Depth::Authenticated),
+            (Depth::Authenticated, Depth::OrderPath, Depth::OrderPath),
+            (Depth::Reachable, Depth::Reachable, Depth::Reachable),
+        ] {
+            let judged = Judged { prober: Box::new(Nobody), proves, account: None, slow_after: None };
+            let seen = Evidence { depth: saw, ..Evidence::default() };
+            assert_eq!(judged.judge(seen), Verdict::Success(Evidence { depth, ..Evidence::default() }));
+        }
+    }
+
     #[test]
     fn however_much_the_far_side_says_a_verdict_is_short() {
         let Verdict::PathFault { text, .. } = Verdict::fault(Fault::Tls, "\u{fc}".repeat(100_000)) else { panic!() };
