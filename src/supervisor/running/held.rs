@@ -78,6 +78,10 @@ impl Hold {
     async fn go_on(self, place: Arc<Semaphore>) {
         let mut attempt = 0;
         loop {
+            // It may be told so anew while this waits, and a reload may end it.
+            while let Some(patience) = self.confirmer.patience() {
+                sleep(patience.min(LONGEST_WAIT)).await;
+            }
             let mut session = JoinSet::new();
             session.spawn_on(self.clone().once(Arc::clone(&place)), &self.confirmer.runtime());
             let end = match session.join_next().await {
