@@ -229,3 +229,33 @@ fn b14_a_configuration_over_its_budget_is_refused_the_failing_pace_included() {
     refused(&file("", "", EAST, &budget(1).replace("10s", "0s")), "budget[0].per", "zero");
     refused(&file("", "", EAST, &format!("{}{}", budget(1), budget(1))), "budget[1].name", "taken");
 }
+
+#[test]
+fn b14_a_watch_may_cost_its_confirming_probes_and_its_openings_and_they_are_counted() {
+    let budget =
+        |key: &str, most: u64, per: &str| format!("[[budget]]\nname = \"key\"\n{key} = {most}\nper = \"{per}\"\n");
+    let bound = |east: &str, key: &str, per: &str, most: u64| {
+        let text = |most| over(east) + &budget(key, most, per);
+        accepted(&text(most));
+        refused(&text(most - 1), &format!("budget[0].{key}"), &format!("may ask {most} times"));
+    };
+    let probe = "probe = { http = { budget = \"key\", identity = \"own\", headers = { key = \"k\" } } }";
+    // 40 failing slots in 10 s, and 6 bursts of 3 in any minute. What is not charged to it costs nothing.
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}"), "requests", "10s", 40 + 18);
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}"), "logons", "10s", 40 + 18);
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}"), "requests", "61s", 244 + 36);
+    let one = "\ntrigger = { window = \"2s\" }";
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}{one}"), "requests", "10s", 40 + 6);
+    // Refused at once it is opened after 0, 0.25, 0.75, 1.75, 3.75 and 7.75 s.
+    bound(&format!("{probe}\nwatch = {{ tcp = {{ budget = \"key\" }} }}"), "requests", "10s", 40 + 18 + 6);
+    bound(&format!("budget = \"key\"\n{probe}\nwatch = {{ tls = {{}} }}"), "requests", "10s", 40 + 18 + 6);
+    bound(&format!("budget = \"key\"\n{probe}\nwatch = {{ tls = {{}} }}"), "logons", "10s", 40 + 18);
+    // Charged by itself.
+    let only = "probe = { tcp = {} }\nwatch = { tcp = { budget = \"key\" } }";
+    bound(only, "requests", "30s", 18);
+    refused(&over(only), "group[0].endpoint[0].budget", "\"key\" is no budget");
+    let logs_on =
+        |keys: &str| format!("probe = {{ websocket = {{}} }}\nwatch = {{ websocket = {{ {keys}budget = \"key\" }} }}");
+    bound(&logs_on("headers = { key = \"k\" }, "), "logons", "10s", 6);
+    accepted(&(over(&logs_on("")) + &budget("logons", 1, "10s")));
+}

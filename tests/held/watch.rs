@@ -338,6 +338,32 @@ async fn b14_no_session_is_opened_anew_while_a_path_that_shares_its_fate_was_tol
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b14_a_killed_path_is_left_within_the_least_budget_that_is_accepted_for_its_watch() {
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
+    let text = by_tcp(&east, &west).replacen("\nprobe = ", "\nbudget = \"key\"\nprobe = ", 1);
+    // In a minute one slot, 6 bursts of 3, and as many openings as the waits let in.
+    let budget = |most: u64| format!("{text}[[budget]]\nname = \"key\"\nrequests = {most}\nper = \"1m\"\n");
+    let least = 1 + 18 + 36;
+    let checked = parse(&file(&[budget(least - 1)]), Path::new("."));
+    assert!(checked.config.is_none(), "over budget: {:#?}", checked.findings);
+    let scene = Scene::open(&[budget(least)]).await;
+    // Sessions that end spend of it, too.
+    for lost in 1..=2 {
+        east.reset_all();
+        let again = |group: &GroupStatus| {
+            group.endpoints[0].sessions_lost == Some(lost) && group.endpoints[0].session == Some("open")
+        };
+        scene.until(0, "the session stands again", again).await;
+    }
+    east.die().await;
+    scene.until(0, "flow has moved", |group| group.order_flow == "OPEN west #2").await;
+    let spent: Vec<_> = scene.notes().into_iter().filter(|note| note.contains("OverBudget")).collect();
+    assert!(spent.is_empty(), "{spent:#?}");
+    assert_eq!(scene.east().await.consecutive_failures, 3);
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_reloads_leave_one_session_and_another_pace_leaves_it_alone() {
     let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     let text = by_tcp(&east, &west);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::build::Builder;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeConfig, ProbeKind, Require, WebSocketConfig};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeConfig, ProbeKind, Require, SessionKind, WebSocketConfig};
 
 /// How deep a success goes. Each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,7 +130,7 @@ impl Exclusivity {
     }
 }
 
-/// Beside what a probe does: what that proves, and what it costs.
+/// Beside what a probe, or a held session, does: what that proves, and what it costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// `proves`: the depth of a success.
@@ -216,17 +216,42 @@ impl Builder<'_> {
             ProbeKind::Fix(config) => config.session(),
             _ => identity.name().to_owned(),
         };
+        let credential = self.credential(table, login);
+        if identity == Identity::None && !table.is_refused("identity") && table.entry("credential").is_some() {
+            self.error(table, "credential", "a credential of a probe that does not log on", "identity beside it");
+        }
+        Terms { proves: stated.unwrap_or(default), identity, credential, budget: budget(endpoint, table) }
+    }
+
+    /// The terms of a session that is held. What it shows of itself says whether it logs on, as for a probe; never with the
+    /// identity that trades.
+    pub(super) fn held_terms(&mut self, endpoint: &Table, table: &Table, session: &SessionKind, url: &str) -> Terms {
+        let identity = match session {
+            SessionKind::WebSocket(config) if config.logs_on(has_user(url)) => Identity::Own,
+            SessionKind::Tcp | SessionKind::Tls(_) | SessionKind::WebSocket(_) => Identity::None,
+        };
+        let credential = self.credential(table, identity.name().to_owned());
+        if identity == Identity::None && table.sound && table.entry("credential").is_some() {
+            let found = "a credential of a session that does not log on";
+            self.error(table, "credential", found, "headers, subscribe or a user in the url");
+        }
+        Terms { identity, credential, budget: budget(endpoint, table), ..Terms::default() }
+    }
+
+    /// The name of a login, if another one than `login` is stated.
+    fn credential(&mut self, table: &Table, login: String) -> String {
         let credential = table.text("credential").map_or(login, |credential| credential.trim().to_owned());
         self.one_line(table, "credential");
         if credential.is_empty() {
             self.error(table, "credential", "blank", "a name");
         }
-        if identity == Identity::None && !table.is_refused("identity") && table.entry("credential").is_some() {
-            self.error(table, "credential", "a credential of a probe that does not log on", "identity beside it");
-        }
-        let budget = table.text("budget").or_else(|| endpoint.text("budget")).map(str::to_owned);
-        Terms { proves: stated.unwrap_or(default), identity, credential, budget }
+        credential
     }
+}
+
+/// The budget that it names, or its endpoint does.
+fn budget(endpoint: &Table, table: &Table) -> Option<String> {
+    table.text("budget").or_else(|| endpoint.text("budget")).map(str::to_owned)
 }
 
 impl EndpointConfig {

@@ -272,6 +272,8 @@ pub struct WatchConfig {
     pub confirm_spacing: Duration,
     /// Without traffic for so long, the far side is asked for a sign of life. Default 5 s.
     pub ping_interval: Duration,
+    /// What opening it costs; `proves` is of no use to it.
+    pub terms: Terms,
 }
 
 /// What is held open. It must not be opened with the identity that trades.

@@ -89,6 +89,21 @@ pub fn within(
     together(endpoint, |probe| Ok(limits.bound(group, &probe.terms, prober(endpoint, probe, resolver)?)))
 }
 
+/// What holds the session that `endpoint` is to be watched by, inside the limits of `group`'s credentials and budgets.
+///
+/// # Errors
+///
+/// As for [`holder`].
+pub fn holder_within(
+    limits: &Limits,
+    group: &str,
+    endpoint: &EndpointConfig,
+    resolver: &Resolver,
+) -> Result<Option<Arc<dyn Holder>>, ProberError> {
+    let Some(watch) = &endpoint.watch else { return Ok(None) };
+    Ok(holder(endpoint, resolver)?.map(|holder| limits.bound_holder(group, &watch.terms, holder)))
+}
+
 fn together(
     endpoint: &EndpointConfig,
     make: impl FnMut(&ProbeConfig) -> Result<Box<dyn Prober>, ProberError>,
