@@ -42,7 +42,7 @@ pub struct Config {
     pub supervisor: SupervisorConfig,
     /// `[[group]]`, in order; names are unique.
     pub groups: Vec<GroupConfig>,
-    /// `[[budget]]`: what probes may ask of one credential or address.
+    /// `[[budget]]`: what probes and held sessions may ask of one credential or address.
     pub budgets: Vec<BudgetConfig>,
     /// SHA-256 of the file, in hexadecimal; the journal keeps it.
     pub hash: String,
