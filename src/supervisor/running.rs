@@ -31,6 +31,7 @@ use super::report::Desk;
 use super::scheduler::{self, Scheduler};
 use reloader::{Askers, Reloader, Watching, askers};
 
+pub(super) use held::most_openings;
 pub use reloader::ReloadHandle;
 
 /// Events of the scheduler that may wait for a group.

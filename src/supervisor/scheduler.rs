@@ -347,6 +347,13 @@ impl Confirmer {
         confirmed
     }
 
+    /// For how long the endpoint, or one that shares its fate, was told to be left alone, if that is not over: whatever else
+    /// would ask it waits too.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        self.shared.core.lock().patience(self.outlet, self.endpoint, self.shared.now())
+    }
+
     /// The thread of the probes: what learns there that it should ask wakes no other thread to do so. It ends with the
     /// scheduler, or when a probe that blocked it is done; what it carried ends with it.
     #[must_use]

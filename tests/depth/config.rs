@@ -61,6 +61,25 @@ fn a_path_whose_probes_cannot_prove_the_required_depth_is_refused() {
     assert!(group.endpoints.iter().all(|one| one.provable() == Depth::Authenticated));
 }
 
+/// The same file, with this probe and the scheme that it speaks.
+fn over(probe: &str) -> String {
+    let scheme = ["websocket", "fix"].into_iter().find(|kind| probe.contains(&format!("{kind} =")));
+    let scheme = match scheme {
+        Some("websocket") => "wss",
+        Some(kind) => kind,
+        None => "https",
+    };
+    file("", "", probe, "").replace("https://127.0.0.1:1", &format!("{scheme}://127.0.0.1:1"))
+}
+
+/// A fix probe with one key more.
+fn fix(more: &str) -> String {
+    format!(
+        "probe = {{ fix = {{ version = \"FIX.4.4\", sender_comp_id = \"A\", target_comp_id = \"B\", \
+         reset_on_logon = \"always\", sequence_file = \"numbers\", {more} }} }}"
+    )
+}
+
 #[test]
 fn no_probe_may_state_more_than_it_can_prove() {
     for (probe, found) in [
@@ -68,9 +87,29 @@ fn no_probe_may_state_more_than_it_can_prove() {
         ("probe = { tls = { proves = \"order-path\" } }", "it asks nobody who we are"),
         ("probe = { http = { proves = \"authenticated\" } }", "it carries no credential"),
         ("probe = { http = { proves = \"order-path\", headers = { key = \"k\" } } }", "it only reads"),
+        ("probe = { websocket = { proves = \"authenticated\" } }", "it carries no credential"),
+        ("probe = { websocket = { proves = \"order-path\" } }", "it carries no credential"),
+        ("probe = { websocket = { proves = \"order-path\", headers = { key = \"k\" } } }", "it only reads"),
+        (
+            "probe = { websocket = { proves = \"order-path\", subscribe = \"s\", expect_message = \"m\" } }",
+            "it only reads",
+        ),
+        // It proves what it proves, and states nothing.
+        (&fix("proves = \"authenticated\""), "an unknown key"),
+        (&fix("proves = \"order-path\""), "an unknown key"),
     ] {
-        refused(&file("", "", probe, ""), "group[0].endpoint[0].probe.", found);
+        refused(&over(probe), "group[0].endpoint[0].probe.", found);
     }
+    let provable = |probe: &str| accepted(&over(probe)).endpoints[0].provable();
+    for probe in ["headers = { key = \"k\" }", "subscribe = \"s\", expect_message = \"m\""] {
+        let probe = format!("probe = {{ websocket = {{ proves = \"authenticated\", {probe} }} }}");
+        assert_eq!(provable(&probe), Depth::Authenticated, "{probe}");
+    }
+    assert_eq!(provable(&fix("relogon_wait = \"5s\"")), Depth::Authenticated, "an accepted Logon, and no order");
+    // Only an ack shows more, report by report.
+    assert_eq!(provable("probe = { report = {} }"), Depth::OrderPath);
+    let several = "probe = [{ tcp = {} }, { http = { proves = \"authenticated\", headers = { key = \"k\" } } }]";
+    assert_eq!(provable(several), Depth::Authenticated, "the deepest of several");
     let posts = "probe = { http = { proves = \"order-path\", method = \"POST\", headers = { key = \"k\" } } }";
     assert_eq!(accepted(&file("", "", posts, "")).endpoints[0].provable(), Depth::OrderPath);
     let runs = "probe = { exec = { command = [\"true\"], proves = \"order-path\" } }";
@@ -78,6 +117,9 @@ fn no_probe_may_state_more_than_it_can_prove() {
     let user =
         file("", "", "probe = { http = { proves = \"authenticated\" } }", "").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
     assert_eq!(accepted(&user).endpoints[0].provable(), Depth::Authenticated);
+    let user = over("probe = { websocket = { proves = \"authenticated\" } }").replace("127.0.0.1:1", "u:p@127.0.0.1:1");
+    let east = &accepted(&user).endpoints[0];
+    assert_eq!((east.provable(), east.credentials().collect::<Vec<_>>()), (Depth::Authenticated, vec!["own"]));
 }
 
 #[test]
@@ -186,4 +228,34 @@ fn b14_a_configuration_over_its_budget_is_refused_the_failing_pace_included() {
     refused(&file("", "", EAST, empty), "budget[0]", "neither requests nor logons");
     refused(&file("", "", EAST, &budget(1).replace("10s", "0s")), "budget[0].per", "zero");
     refused(&file("", "", EAST, &format!("{}{}", budget(1), budget(1))), "budget[1].name", "taken");
+}
+
+#[test]
+fn b14_a_watch_may_cost_its_confirming_probes_and_its_openings_and_they_are_counted() {
+    let budget =
+        |key: &str, most: u64, per: &str| format!("[[budget]]\nname = \"key\"\n{key} = {most}\nper = \"{per}\"\n");
+    let bound = |east: &str, key: &str, per: &str, most: u64| {
+        let text = |most| over(east) + &budget(key, most, per);
+        accepted(&text(most));
+        refused(&text(most - 1), &format!("budget[0].{key}"), &format!("may ask {most} times"));
+    };
+    let probe = "probe = { http = { budget = \"key\", identity = \"own\", headers = { key = \"k\" } } }";
+    // 40 failing slots in 10 s, and 6 bursts of 3 in any minute. What is not charged to it costs nothing.
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}"), "requests", "10s", 40 + 18);
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}"), "logons", "10s", 40 + 18);
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}"), "requests", "61s", 244 + 36);
+    let one = "\ntrigger = { window = \"2s\" }";
+    bound(&format!("{probe}\nwatch = {{ tcp = {{}} }}{one}"), "requests", "10s", 40 + 6);
+    // Refused at once it is opened after 0, 0.25, 0.75, 1.75, 3.75 and 7.75 s.
+    bound(&format!("{probe}\nwatch = {{ tcp = {{ budget = \"key\" }} }}"), "requests", "10s", 40 + 18 + 6);
+    bound(&format!("budget = \"key\"\n{probe}\nwatch = {{ tls = {{}} }}"), "requests", "10s", 40 + 18 + 6);
+    bound(&format!("budget = \"key\"\n{probe}\nwatch = {{ tls = {{}} }}"), "logons", "10s", 40 + 18);
+    // Charged by itself.
+    let only = "probe = { tcp = {} }\nwatch = { tcp = { budget = \"key\" } }";
+    bound(only, "requests", "30s", 18);
+    refused(&over(only), "group[0].endpoint[0].budget", "\"key\" is no budget");
+    let logs_on =
+        |keys: &str| format!("probe = {{ websocket = {{}} }}\nwatch = {{ websocket = {{ {keys}budget = \"key\" }} }}");
+    bound(&logs_on("headers = { key = \"k\" }, "), "logons", "10s", 6);
+    accepted(&(over(&logs_on("")) + &budget("logons", 1, "10s")));
 }

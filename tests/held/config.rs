@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use broker_failover::supervisor::config::{Checked, ProbeKind, Severity, effective, parse};
+use broker_failover::supervisor::config::{Checked, Identity, ProbeKind, Severity, effective, parse};
 
 /// A group whose primary has these keys, and that adds this to `[group.probing]`.
 fn text(url: &str, endpoint: &str, probing: &str) -> String {
@@ -170,4 +170,39 @@ fn b12_two_sessions_of_one_login_are_refused_where_the_broker_allows_one() {
         assert_eq!(file(exclusivity, "", "", ""), Vec::<String>::new());
     }
     assert_eq!(file("dual-live", &one, &one, &one), Vec::<String>::new());
+    // The file itself may say that two are one login.
+    let named = |key: &str| format!("{}, credential = \"desk\"", login(key));
+    for (probe, east, west, says) in [
+        (named("s3cret"), named("0ther"), login("third"), "its login is that of the probe of east too"),
+        (login("s3cret"), named("0ther"), named("third"), "its login is that of the watch of east too"),
+    ] {
+        let errors = file("unknown", &probe, &east, &west);
+        assert!(errors.len() == 1 && errors[0].contains(says), "{errors:#?}");
+        assert_eq!(file("dual-live", &probe, &east, &west), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_held_session_that_logs_on_counts_as_the_probes_do_unless_it_names_its_credential() {
+    let of = |keys: &str| {
+        checked("ws://127.0.0.1:1", &format!("probe = {{ tcp = {{}} }}\nwatch = {{ websocket = {{ {keys} }} }}"), "")
+    };
+    let named = |keys: &str| {
+        let config = of(keys).config.unwrap_or_else(|| panic!("{:#?}", of(keys).findings));
+        let terms = &config.groups[0].endpoints[0].watch.as_ref().expect("a watch").terms;
+        (terms.identity, terms.credential.clone())
+    };
+    assert_eq!(named(""), (Identity::None, "none".to_owned()));
+    for shows in ["headers = { X-Key = \"s3cret\" }", "subscribe = \"s3cret\""] {
+        assert_eq!(named(shows), (Identity::Own, "own".to_owned()), "{shows}");
+        assert_eq!(named(&format!("{shows}, credential = \" desk \"")), (Identity::Own, "desk".to_owned()));
+    }
+    for (keys, says) in [
+        ("credential = \"desk\"", "a credential of a session that does not log on"),
+        ("subscribe = \"x\", credential = \" \"", "credential: blank"),
+        ("subscribe = \"x\", identity = \"trading\"", "an unknown key"),
+    ] {
+        let errors = findings(&of(keys), Severity::Error);
+        assert!(errors.len() == 1 && errors[0].contains(says), "{keys}: {errors:#?}");
+    }
 }

@@ -364,6 +364,53 @@ async fn what_cannot_be_opened_is_said_once_and_is_no_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b14_no_session_is_opened_anew_while_a_path_that_shares_its_fate_was_told_to_be_patient() {
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
+    let text = by_tcp(&east, &west).replace("\nprobe = ", "\nshared_fate = [\"quota\"]\nprobe = ");
+    let text = text.replace("\"1h\"\ninterval_when_failing = \"30m\"", "\"200ms\"");
+    let scene = Scene::open(&[text]).await;
+    let begun = Instant::now();
+    west.set(Mode::Status(429, "Retry-After: 4\r\n")).await;
+    scene.until_noted("NO_EVIDENCE west: Throttled: status 429").await;
+    west.set(Mode::Healthy).await;
+    east.reset_all();
+    scene.until(0, "the session has ended", |group| group.endpoints[0].session == Some("lost")).await;
+    let again = |group: &GroupStatus| group.endpoints[0].session == Some("open");
+    scene.until(0, "the session stands again", again).await;
+    // Without that it would have been half a second at most.
+    assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}: {:#?}", begun.elapsed(), scene.notes());
+    let lost = scene.noted("SESSION_LOST");
+    assert!(lost.len() == 1 && lost[0].contains("it wants patience"), "{lost:?}");
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b14_a_killed_path_is_left_within_the_least_budget_that_is_accepted_for_its_watch() {
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
+    let text = by_tcp(&east, &west).replacen("\nprobe = ", "\nbudget = \"key\"\nprobe = ", 1);
+    // In a minute one slot, 6 bursts of 3, and as many openings as the waits let in.
+    let budget = |most: u64| format!("{text}[[budget]]\nname = \"key\"\nrequests = {most}\nper = \"1m\"\n");
+    let least = 1 + 18 + 36;
+    let checked = parse(&file(&[budget(least - 1)]), Path::new("."));
+    assert!(checked.config.is_none(), "over budget: {:#?}", checked.findings);
+    let scene = Scene::open(&[budget(least)]).await;
+    // Sessions that end spend of it, too.
+    for lost in 1..=2 {
+        east.reset_all();
+        let again = |group: &GroupStatus| {
+            group.endpoints[0].sessions_lost == Some(lost) && group.endpoints[0].session == Some("open")
+        };
+        scene.until(0, "the session stands again", again).await;
+    }
+    east.die().await;
+    scene.until(0, "flow has moved", |group| group.order_flow == "OPEN west #2").await;
+    let spent: Vec<_> = scene.notes().into_iter().filter(|note| note.contains("OverBudget")).collect();
+    assert!(spent.is_empty(), "{spent:#?}");
+    assert_eq!(scene.east().await.consecutive_failures, 3);
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_reloads_leave_one_session_and_another_pace_leaves_it_alone() {
     let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     let text = by_tcp(&east, &west);

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use broker_failover::engine::{Endpoint, EndpointId};
 use broker_failover::supervisor::config::{
-    CancelOnDisconnect, EndpointConfig, ProbeConfig, ProbeKind, Probing, Require, Terms, TlsConfig, WebSocketConfig,
+    CancelOnDisconnect, EndpointConfig, Identity, ProbeConfig, ProbeKind, Probing, Require, Terms, TlsConfig,
+    WebSocketConfig,
 };
-use broker_failover::supervisor::probes::{Evidence, Prober, Resolver, Verdict, of_endpoint, probe_once};
+use broker_failover::supervisor::probes::{
+    Evidence, Limits, Prober, Resolver, Verdict, of_endpoint, probe_once, within,
+};
 use broker_failover::supervisor::scheduler::{Event, Options, Scheduler, SlotResult, Watch};
 use tokio::sync::mpsc;
 
@@ -241,6 +244,24 @@ async fn another_message_than_the_one_expected_is_no_answer() {
     let verdict = probe_once(&*prober(&server.url("ws"), &wrong), SHORT).await;
     assert_eq!(kind_of(&verdict), "Timeout", "{verdict:?}");
     assert_eq!(server.texts().len(), 1);
+}
+
+#[tokio::test]
+async fn b14_two_refused_logons_stop_it_until_a_person_clears_them() {
+    let server = Server::start_for_requests(Mode::Status(401, ""), None).await;
+    let (limits, mut endpoint) = (Limits::default(), endpoint(&server.url("ws"), &ping(), None));
+    endpoint.probes[0].terms = Terms { identity: Identity::Own, credential: "desk".to_owned(), ..Terms::default() };
+    let prober = within(&limits, "main", &endpoint, &Resolver::default()).expect("a prober");
+    let ask = async || probe_once(&*prober, PATIENT).await;
+    for refused in [1, 2] {
+        let verdict = ask().await;
+        assert_eq!((kind_of(&verdict), server.heads().len()), ("LogonRefused".to_owned(), refused), "{verdict:?}");
+    }
+    let stopped = ask().await;
+    assert_eq!(kind_of(&stopped), "?LogonsStopped");
+    assert!(text_of(&stopped).contains("credential desk") && server.heads().len() == 2, "{stopped:?}");
+    limits.clear_logons("main");
+    assert_eq!((kind_of(&ask().await), server.heads().len()), ("LogonRefused".to_owned(), 3));
 }
 
 fn trusting(ca_file: &Path) -> WebSocketConfig {

@@ -1,12 +1,12 @@
-//! Budgets: what probes may ask of one credential or address, whatever the number of paths that share it.
+//! Budgets: what probes and held sessions may ask of one credential or address, whatever the number of paths that share it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::build::Builder;
-use super::depth::Identity;
 use super::read::Table;
-use super::{GroupConfig, ProbeConfig};
+use super::{EndpointConfig, GroupConfig, Identity, Terms};
+use crate::supervisor::running::most_openings;
 
 /// `[[budget]]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +41,11 @@ impl Builder<'_> {
         budgets
     }
 
-    /// Whether probes at their fastest stay inside every budget, and name no other.
+    /// Whether probes and held sessions at their fastest stay inside every budget, and name no other.
     pub(super) fn within_budgets(&mut self, file: &Table, budgets: &[BudgetConfig], groups: &[GroupConfig]) {
         for (table, group) in file.tables("group").iter().zip(groups) {
             for (one, endpoint) in table.tables("endpoint").iter().zip(&group.endpoints) {
-                let named = endpoint.probes.iter().filter_map(|probe| probe.terms.budget.as_ref());
+                let named = all_terms(endpoint).filter_map(|terms| terms.budget.as_ref());
                 for name in named.filter(|name| budgets.iter().all(|budget| budget.name != **name)) {
                     let known: Vec<_> = budgets.iter().map(|budget| &*budget.name).collect();
                     let expected = format!("the name of a [[budget]]; there is: {}", known.join(", "));
@@ -55,25 +55,35 @@ impl Builder<'_> {
         }
         for (table, budget) in file.tables("budget").iter().zip(budgets) {
             self.within(table, "requests", budget.requests, spent(budget, groups, |_| true));
-            let logs_on = |probe: &ProbeConfig| probe.terms.identity != Identity::None;
+            let logs_on = |terms: &Terms| terms.identity != Identity::None;
             self.within(table, "logons", budget.logons, spent(budget, groups, logs_on));
         }
     }
 
     fn within(&mut self, table: &Table, key: &str, most: Option<usize>, spent: u128) {
         let Some(most) = most.filter(|most| spent > *most as u128) else { return };
-        let found = format!("{most}, and the probes that name it may ask {spent} times in that span while paths fail");
-        self.error(table, key, found, "a slower interval_when_failing, fewer probes, or what the broker really allows");
+        let found = format!("{most}, and what names it may ask {spent} times in that span while paths fail");
+        let expected = "a slower interval_when_failing, fewer probes, no watch, or what the broker really allows";
+        self.error(table, key, found, expected);
     }
 }
 
-/// The most that probes of these groups can ask of a budget in its span: each slot may be a failing one.
-fn spent(budget: &BudgetConfig, groups: &[GroupConfig], counts: impl Fn(&ProbeConfig) -> bool) -> u128 {
-    let of_group = |group: &GroupConfig| {
-        let probes = group.endpoints.iter().flat_map(|endpoint| &endpoint.probes);
-        let charged = probes.filter(|probe| probe.terms.budget.as_ref() == Some(&budget.name) && counts(probe)).count();
-        let slots = budget.per.as_nanos().div_ceil(group.probing.interval_when_failing.as_nanos().max(1));
-        slots.saturating_mul(charged as u128)
+fn all_terms(endpoint: &EndpointConfig) -> impl Iterator<Item = &Terms> {
+    endpoint.probes.iter().map(|probe| &probe.terms).chain(endpoint.watch.as_ref().map(|watch| &watch.terms))
+}
+
+/// The most that these groups can ask of a budget in its span: each slot may be a failing one, and each end of a held
+/// session asks at once, and opens another.
+fn spent(budget: &BudgetConfig, groups: &[GroupConfig], counts: impl Fn(&Terms) -> bool) -> u128 {
+    let charged = |terms: &Terms| terms.budget.as_ref() == Some(&budget.name) && counts(terms);
+    let of_endpoint = |group: &GroupConfig, endpoint: &EndpointConfig| {
+        let probes = endpoint.probes.iter().filter(|probe| charged(&probe.terms)).count() as u128;
+        let paced = budget.per.as_nanos().div_ceil(group.probing.interval_when_failing.as_nanos().max(1));
+        let watch = endpoint.watch.as_ref();
+        let confirming = watch.map_or(0, |_| endpoint.confirming(group).most_within(budget.per));
+        let openings = watch.filter(|watch| charged(&watch.terms)).map_or(0, |_| most_openings(budget.per));
+        paced.saturating_add(confirming).saturating_mul(probes).saturating_add(openings)
     };
-    groups.iter().map(of_group).fold(0, u128::saturating_add)
+    let all = groups.iter().flat_map(|group| group.endpoints.iter().map(move |endpoint| (group, endpoint)));
+    all.map(|(group, endpoint)| of_endpoint(group, endpoint)).fold(0, u128::saturating_add)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::build::Builder;
 use super::read::Table;
-use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeConfig, ProbeKind, Require};
+use super::{EndpointConfig, GroupConfig, HttpConfig, ProbeConfig, ProbeKind, Require, SessionKind, WebSocketConfig};
 
 /// How deep a success goes. Each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,7 +130,7 @@ impl Exclusivity {
     }
 }
 
-/// Beside what a probe does: what that proves, and what it costs.
+/// Beside what a probe, or a held session, does: what that proves, and what it costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// `proves`: the depth of a success.
@@ -160,16 +160,25 @@ impl ProbeKind {
                 Depth::Authenticated,
                 "it only reads, and reads may work where every order is refused",
             ),
-            Self::Http(_) | Self::WebSocket(_) | Self::Exec(_) => (Depth::Reachable, Depth::OrderPath, ""),
+            Self::WebSocket(config) if !config.logs_on(has_user) => (
+                Depth::Reachable,
+                Depth::Reachable,
+                "it carries no credential: neither headers nor subscribe nor a user in the url",
+            ),
+            Self::WebSocket(_) => (
+                Depth::Reachable,
+                Depth::Authenticated,
+                "what it is sent it only reads, and reads may work where every order is refused",
+            ),
+            Self::Http(_) | Self::Exec(_) => (Depth::Reachable, Depth::OrderPath, ""),
         }
     }
 
     /// Whose session it opens, if nothing is stated.
-    fn default_identity(&self) -> Identity {
+    fn default_identity(&self, has_user: bool) -> Identity {
         match self {
             Self::Fix(_) => Identity::Own,
-            // Whoever shows a key there, or logs on by its first message, opens a session.
-            Self::WebSocket(config) if !config.headers.is_empty() || config.subscribe.is_some() => Identity::Own,
+            Self::WebSocket(config) if config.logs_on(has_user) => Identity::Own,
             Self::Tcp | Self::Tls(_) | Self::Http(_) | Self::WebSocket(_) | Self::Exec(_) | Self::Report(_) => {
                 Identity::None
             }
@@ -177,34 +186,72 @@ impl ProbeKind {
     }
 }
 
+impl WebSocketConfig {
+    /// Whether it opens a session of somebody's: whoever shows a key, or says something first, may log on.
+    fn logs_on(&self, has_user: bool) -> bool {
+        has_user || !self.headers.is_empty() || self.subscribe.is_some()
+    }
+}
+
+/// Whether a url names a user, who is then shown to the far side.
+fn has_user(url: &str) -> bool {
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(""));
+    authority.contains('@')
+}
+
 impl Builder<'_> {
     /// The terms of a probe, from its own table and its endpoint's.
     pub(super) fn terms(&mut self, endpoint: &Table, table: &Table, kind: &ProbeKind, url: &str) -> Terms {
-        let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(""));
-        let (default, deepest, lacks) = kind.depths(authority.contains('@'));
+        let has_user = has_user(url);
+        let (default, deepest, lacks) = kind.depths(has_user);
         let stated = table.text("proves").and_then(Depth::of);
         // What it could prove depends on all of its keys, and on the url.
         let known = table.sound && !endpoint.is_refused("url");
         if let Some(stated) = stated.filter(|stated| known && *stated > deepest) {
             self.error(table, "proves", format!("{stated}, and {lacks}"), format!("{deepest} at most"));
         }
-        let identity = table.text("identity").map_or_else(|| kind.default_identity(), Identity::of);
+        let identity = table.text("identity").map_or_else(|| kind.default_identity(has_user), Identity::of);
         // A FIX session is a login of its own.
         let login = match kind {
             ProbeKind::Fix(config) => config.session(),
             _ => identity.name().to_owned(),
         };
+        let credential = self.credential(table, login);
+        if identity == Identity::None && !table.is_refused("identity") && table.entry("credential").is_some() {
+            self.error(table, "credential", "a credential of a probe that does not log on", "identity beside it");
+        }
+        Terms { proves: stated.unwrap_or(default), identity, credential, budget: budget(endpoint, table) }
+    }
+
+    /// The terms of a session that is held. What it shows of itself says whether it logs on, as for a probe; never with the
+    /// identity that trades.
+    pub(super) fn held_terms(&mut self, endpoint: &Table, table: &Table, session: &SessionKind, url: &str) -> Terms {
+        let identity = match session {
+            SessionKind::WebSocket(config) if config.logs_on(has_user(url)) => Identity::Own,
+            SessionKind::Tcp | SessionKind::Tls(_) | SessionKind::WebSocket(_) => Identity::None,
+        };
+        let credential = self.credential(table, identity.name().to_owned());
+        if identity == Identity::None && table.sound && table.entry("credential").is_some() {
+            let found = "a credential of a session that does not log on";
+            self.error(table, "credential", found, "headers, subscribe or a user in the url");
+        }
+        Terms { identity, credential, budget: budget(endpoint, table), ..Terms::default() }
+    }
+
+    /// The name of a login, if another one than `login` is stated.
+    fn credential(&mut self, table: &Table, login: String) -> String {
         let credential = table.text("credential").map_or(login, |credential| credential.trim().to_owned());
         self.one_line(table, "credential");
         if credential.is_empty() {
             self.error(table, "credential", "blank", "a name");
         }
-        if identity == Identity::None && !table.is_refused("identity") && table.entry("credential").is_some() {
-            self.error(table, "credential", "a credential of a probe that does not log on", "identity beside it");
-        }
-        let budget = table.text("budget").or_else(|| endpoint.text("budget")).map(str::to_owned);
-        Terms { proves: stated.unwrap_or(default), identity, credential, budget }
+        credential
     }
+}
+
+/// The budget that it names, or its endpoint does.
+fn budget(endpoint: &Table, table: &Table) -> Option<String> {
+    table.text("budget").or_else(|| endpoint.text("budget")).map(str::to_owned)
 }
 
 impl EndpointConfig {

@@ -70,7 +70,12 @@ pub(super) static FILE: Shape = Shape {
     keys: &[
         key("supervisor", Table(&SUPERVISOR), Required, "The supervisor itself"),
         key("group", Tables(&GROUP), Required, "One broker account each"),
-        key("budget", Tables(&BUDGET), Default("[]"), "What probes may ask of one credential or address, in all"),
+        key(
+            "budget",
+            Tables(&BUDGET),
+            Default("[]"),
+            "What probes and held sessions may ask of one credential or address, in all",
+        ),
     ],
 };
 
@@ -110,7 +115,7 @@ static SUPERVISOR: Shape = Shape {
 };
 
 static BUDGET: Shape = Shape {
-    about: "What the probes that name it may ask in all, whatever the number of paths that share it",
+    about: "What the probes and held sessions that name it may ask in all, whatever the number of paths that share it",
     keys: &[
         key("name", Text, Required, "Unique name"),
         key("requests", Integer { least: 1, most: 100_000 }, Optional, "The most requests in any span of per"),
@@ -324,7 +329,7 @@ static ENDPOINT: Shape = Shape {
         key("trigger", Table(&TRIGGER), Optional, "What makes this path DOWN; default: what the policy says"),
         key("probe", OneOrMore(&PROBE), Required, "What proves that it works"),
         key("require", Choice(&["all", "any"]), Default("\"all\""), "Whether all probes must succeed, or any one"),
-        key("budget", Text, Optional, "The budget of its probes that name none"),
+        key("budget", Text, Optional, "The budget of its probes, and of its held session, that name none"),
         key("watch", Table(&WATCH), Optional, "A session held open beside the probes, whose end fires probes at once"),
         key("shared_fate", Texts, Default("[]"), "Keys of what it shares with other paths (quota, address, uplink)"),
         key(
@@ -374,6 +379,7 @@ const CREDENTIAL: Key = key(
     "The login that it uses, by a name; after two refused logons nobody uses it until clear-logons; default: identity",
 );
 const BUDGET_NAME: Key = key("budget", Text, Optional, "The [[budget]] that its requests are charged to");
+const HELD_BUDGET_NAME: Key = key("budget", Text, Optional, "The [[budget]] that each opening of it is charged to");
 const CA_FILE: Key = key("ca_file", Text, Optional, "PEM file of the authorities to trust instead of the system's");
 const SERVER_NAME: Key = key("server_name", Text, Optional, "Name to send and check, if not the url's host");
 
@@ -463,9 +469,9 @@ static WATCH: Shape = Shape {
     ],
 };
 
-static HELD_TCP: Shape = Shape { about: "Held connection", keys: &[] };
+static HELD_TCP: Shape = Shape { about: "Held connection", keys: &[HELD_BUDGET_NAME] };
 
-static HELD_TLS: Shape = Shape { about: "Held connection with TLS", keys: &[CA_FILE, SERVER_NAME] };
+static HELD_TLS: Shape = Shape { about: "Held connection with TLS", keys: &[CA_FILE, SERVER_NAME, HELD_BUDGET_NAME] };
 
 static HELD_WEBSOCKET: Shape = Shape {
     about: "Held WebSocket session",
@@ -476,6 +482,8 @@ static HELD_WEBSOCKET: Shape = Shape {
         key("subscribe", Secret, Optional, "Text message sent after the handshake; never logged"),
         CA_FILE,
         SERVER_NAME,
+        CREDENTIAL,
+        HELD_BUDGET_NAME,
     ],
 };
 

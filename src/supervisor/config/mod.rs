@@ -42,7 +42,7 @@ pub struct Config {
     pub supervisor: SupervisorConfig,
     /// `[[group]]`, in order; names are unique.
     pub groups: Vec<GroupConfig>,
-    /// `[[budget]]`: what probes may ask of one credential or address.
+    /// `[[budget]]`: what probes and held sessions may ask of one credential or address.
     pub budgets: Vec<BudgetConfig>,
     /// SHA-256 of the file, in hexadecimal; the journal keeps it.
     pub hash: String,
@@ -272,6 +272,8 @@ pub struct WatchConfig {
     pub confirm_spacing: Duration,
     /// Without traffic for so long, the far side is asked for a sign of life. Default 5 s.
     pub ping_interval: Duration,
+    /// What opening it costs; `proves` is of no use to it.
+    pub terms: Terms,
 }
 
 /// What is held open. It must not be opened with the identity that trades.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::build::{Builder, OVER_TCP, OVER_TLS};
 use super::read::Table;
 use super::{
-    EndpointConfig, ExecConfig, GroupConfig, HttpConfig, ProbeConfig, ProbeKind, Probing, SessionKind, WatchConfig,
-    WebSocketConfig,
+    EndpointConfig, ExecConfig, GroupConfig, HttpConfig, Identity, ProbeConfig, ProbeKind, Probing, SessionKind, Terms,
+    WatchConfig, WebSocketConfig,
 };
 use crate::engine::TriggerRule;
 use crate::supervisor::scheduler::{MOST_CONFIRMS, SHORTEST_SPACING};
@@ -38,8 +38,9 @@ impl Builder<'_> {
             _ => (&["ws", "wss"] as &[_], SessionKind::WebSocket(self.held_websocket(inner)?)),
         };
         self.check_url(endpoint, url, schemes);
+        let terms = self.held_terms(endpoint, inner, &session, url);
         let confirm_spacing = table.duration("confirm_spacing").unwrap_or(SPACING);
-        Some(WatchConfig { session, confirm_spacing, ping_interval: ping_interval? })
+        Some(WatchConfig { session, confirm_spacing, ping_interval: ping_interval?, terms })
     }
 
     fn ping_interval(&mut self, table: &Table) -> Option<Duration> {
@@ -133,11 +134,16 @@ pub(super) fn apart(builder: &mut Builder<'_>, table: &Table, group: &GroupConfi
     }
     for (place, (one, endpoint)) in table.tables("endpoint").iter().zip(&group.endpoints).enumerate() {
         let (Some(keys), Some(held)) = (one.table("watch"), held_login(endpoint)) else { continue };
-        let is_same = |config: &WebSocketConfig| login(config) == Some(held);
-        let by_probe = group.endpoints.iter().find(|other| {
-            other.probes.iter().any(|probe| matches!(&probe.kind, ProbeKind::WebSocket(config) if is_same(config)))
-        });
-        let by_watch = || group.endpoints.iter().take(place).find(|other| held_login(other) == Some(held));
+        let credential = held_credential(endpoint);
+        let is_same = |probe: &ProbeConfig| {
+            matches!(&probe.kind, ProbeKind::WebSocket(config) if login(config) == Some(held))
+                || credential.is_some() && credential == stated_credential(&probe.terms)
+        };
+        let by_probe = group.endpoints.iter().find(|other| other.probes.iter().any(is_same));
+        let is_held = |other: &&EndpointConfig| {
+            held_login(other) == Some(held) || credential.is_some() && credential == held_credential(other)
+        };
+        let by_watch = || group.endpoints.iter().take(place).find(is_held);
         let other = by_probe.map(|other| (other, "probe")).or_else(|| by_watch().map(|other| (other, "watch")));
         if let Some((other, what)) = other {
             let (name, kind) = (&other.endpoint.name, group.exclusivity.name());
@@ -161,6 +167,15 @@ fn held_login(endpoint: &EndpointConfig) -> Option<Login<'_>> {
         SessionKind::WebSocket(config) => login(config),
         SessionKind::Tcp | SessionKind::Tls(_) => None,
     }
+}
+
+/// What the file says whose login it is: what it does not name, it does not say is one and the same.
+fn stated_credential(terms: &Terms) -> Option<&str> {
+    Some(&*terms.credential).filter(|name| terms.identity != Identity::None && *name != terms.identity.name())
+}
+
+fn held_credential(endpoint: &EndpointConfig) -> Option<&str> {
+    stated_credential(&endpoint.watch.as_ref()?.terms)
 }
 
 /// Whether a probe may log on, as far as its keys tell.

@@ -1,4 +1,4 @@
-//! What all probes together may ask: budgets, and the logons that a credential may fail.
+//! What all probes and held sessions together may ask: budgets, and the logons that a credential may fail.
 //!
 //! Both are shared by whoever uses the same credential or address, outlive a reload, and are spent before anybody is
 //! asked. A slot that finds nothing left asks nobody, and is no evidence.
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Fault, NoEvidence, ProbeFuture, Prober, Verdict};
+use super::{Fault, Holder, NoEvidence, Opening, ProbeFuture, Prober, Verdict};
 use crate::supervisor::config::{BudgetConfig, Identity, Terms};
 use crate::supervisor::report::Inbox;
 
@@ -86,11 +86,24 @@ impl Limits {
 
     /// `prober` inside these limits; as it is, if it has none.
     pub(super) fn bound(&self, group: &str, terms: &Terms, prober: Box<dyn Prober>) -> Box<dyn Prober> {
-        let credential = (terms.identity != Identity::None).then(|| (group.to_owned(), terms.credential.clone()));
-        if credential.is_none() && terms.budget.is_none() {
-            return prober;
+        match self.account(group, terms) {
+            Some(account) => Box::new(Bounded { asks: prober, account }),
+            None => prober,
         }
-        Box::new(Bounded { prober, limits: self.clone(), budget: terms.budget.clone(), credential })
+    }
+
+    /// The same for what holds a session: each opening costs what a probe costs, and what is open costs nothing.
+    pub(super) fn bound_holder(&self, group: &str, terms: &Terms, holder: Arc<dyn Holder>) -> Arc<dyn Holder> {
+        match self.account(group, terms) {
+            Some(account) => Arc::new(Bounded { asks: holder, account }),
+            None => holder,
+        }
+    }
+
+    fn account(&self, group: &str, terms: &Terms) -> Option<Account> {
+        let credential = (terms.identity != Identity::None).then(|| (group.to_owned(), terms.credential.clone()));
+        let budget = terms.budget.clone();
+        (credential.is_some() || budget.is_some()).then(|| Account { limits: self.clone(), budget, credential })
     }
 }
 
@@ -158,14 +171,22 @@ fn expire(times: &mut VecDeque<Instant>, now: Instant, per: Duration) {
     }
 }
 
-struct Bounded {
-    prober: Box<dyn Prober>,
+/// What an asking is charged to.
+struct Account {
     limits: Limits,
     budget: Option<String>,
     credential: Option<(String, String)>,
 }
 
-impl Bounded {
+impl Account {
+    /// Takes what one more asking costs, when it is the credential's turn: that lasts until what this gives is dropped, also
+    /// with whoever is given up.
+    async fn open(&self, deadline: Instant) -> Result<Option<OwnedSemaphorePermit>, Verdict> {
+        let turn = self.turn(deadline).await?;
+        self.limits.shared.lock().take(Instant::now(), self.budget.as_deref(), self.credential.as_ref())?;
+        Ok(turn)
+    }
+
     /// Waits for the turn of the credential, but leaves the logon itself half of the time: that somebody else's takes long
     /// is no fault of this path.
     async fn turn(&self, deadline: Instant) -> Result<Option<OwnedSemaphorePermit>, Verdict> {
@@ -182,33 +203,43 @@ impl Bounded {
     }
 }
 
-impl Prober for Bounded {
+/// What asks, inside the limits.
+struct Bounded<A> {
+    asks: A,
+    account: Account,
+}
+
+impl Prober for Bounded<Box<dyn Prober>> {
     fn inbox(&self) -> Option<Arc<Inbox>> {
-        self.prober.inbox()
+        self.asks.inbox()
     }
 
     fn overlaps(&self) -> bool {
         // A slot that waits for its turn is none that a broker sees.
-        self.prober.overlaps()
+        self.asks.overlaps()
     }
 
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_> {
         Box::pin(async move {
-            // Given back when this ends, or is given up.
-            let _turn = match self.turn(deadline).await {
+            let _turn = match self.account.open(deadline).await {
                 Ok(turn) => turn,
                 Err(verdict) => return verdict,
             };
-            let taken =
-                self.limits.shared.lock().take(Instant::now(), self.budget.as_deref(), self.credential.as_ref());
-            if let Err(verdict) = taken {
-                return verdict;
-            }
-            let verdict = self.prober.probe(deadline).await;
-            if let Some(credential) = &self.credential {
-                self.limits.shared.lock().settle(credential, &verdict);
+            let verdict = self.asks.probe(deadline).await;
+            if let Some(credential) = &self.account.credential {
+                self.account.limits.shared.lock().settle(credential, &verdict);
             }
             verdict
+        })
+    }
+}
+
+impl Holder for Bounded<Arc<dyn Holder>> {
+    fn hold(&self, deadline: Instant) -> Opening<'_> {
+        Box::pin(async move {
+            // Until it is logged on, not for as long as it is held: others with that credential would never have a turn.
+            let _turn = self.account.open(deadline).await?;
+            self.asks.hold(deadline).await
         })
     }
 }
@@ -218,8 +249,10 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
-    use crate::supervisor::probes::Evidence;
+    use crate::supervisor::probes::{Evidence, Loss};
 
     const PER: Duration = Duration::from_secs(10);
     const MOST: usize = 5;
@@ -331,6 +364,45 @@ mod tests {
         limits.set_budgets(&[config(Some(3), None)]);
         assert_eq!(take(begun + PER), Ok(()), "a reload changes what is allowed, and nothing that was spent");
         assert!(is(&take(begun + PER), NoEvidence::OverBudget));
+    }
+
+    /// Counts who asks; each session stands for as long as it is held.
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl Holder for Counting {
+        fn hold(&self, _: Instant) -> Opening<'_> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            let loss: Loss = Box::pin(std::future::pending());
+            Box::pin(std::future::ready(Ok(loss)))
+        }
+    }
+
+    #[tokio::test]
+    async fn each_opening_of_a_held_session_costs_as_a_probe_does_and_a_standing_one_is_in_nobodys_way() {
+        for (config, says) in [(config(Some(2), None), "2 requests"), (config(None, Some(2)), "2 logons")] {
+            let limits = Limits::default();
+            limits.set_budgets(&[config]);
+            let own = Terms { identity: Identity::Own, credential: "probe".to_owned(), ..Terms::default() };
+            let charged = Terms { budget: Some("key".to_owned()), ..own.clone() };
+            let counting = Arc::new(Counting::default());
+            let holder = |terms| limits.bound_holder("main", terms, Arc::<Counting>::clone(&counting));
+            let open = async |terms| holder(terms).hold(Instant::now() + Duration::from_secs(60)).await;
+            let (first, second) = (open(&charged).await.is_ok(), open(&charged).await.is_ok());
+            let _standing = open(&own).await.expect("charged to nothing");
+            assert!(first && second, "the turn ends when it is logged on");
+            let Err(Verdict::NoEvidence { cause: NoEvidence::OverBudget, text, .. }) = open(&charged).await else {
+                panic!("{says}")
+            };
+            assert!(text.contains(says), "{text}");
+            assert_eq!(counting.0.load(Ordering::SeqCst), 3, "over budget, nobody is asked");
+            // What stops the probes of a credential stops what is held with it.
+            limits.recall("main", &BTreeMap::from([("probe".to_owned(), MOST_REFUSED_LOGONS)]));
+            let stopped = open(&own).await.err().map(Err);
+            assert!(stopped.is_some_and(|stopped| is(&stopped, NoEvidence::LogonsStopped)));
+            limits.clear_logons("main");
+            assert!(open(&own).await.is_ok());
+        }
     }
 
     #[test]

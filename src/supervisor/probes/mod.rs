@@ -89,6 +89,21 @@ pub fn within(
     together(endpoint, |probe| Ok(limits.bound(group, &probe.terms, prober(endpoint, probe, resolver)?)))
 }
 
+/// What holds the session that `endpoint` is to be watched by, inside the limits of `group`'s credentials and budgets.
+///
+/// # Errors
+///
+/// As for [`holder`].
+pub fn holder_within(
+    limits: &Limits,
+    group: &str,
+    endpoint: &EndpointConfig,
+    resolver: &Resolver,
+) -> Result<Option<Arc<dyn Holder>>, ProberError> {
+    let Some(watch) = &endpoint.watch else { return Ok(None) };
+    Ok(holder(endpoint, resolver)?.map(|holder| limits.bound_holder(group, &watch.terms, holder)))
+}
+
 fn together(
     endpoint: &EndpointConfig,
     make: impl FnMut(&ProbeConfig) -> Result<Box<dyn Prober>, ProberError>,
@@ -411,6 +426,31 @@ pub enum NoEvidence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Nobody;
+
+    impl Prober for Nobody {
+        fn overlaps(&self) -> bool {
+            true
+        }
+
+        fn probe(&self, _: Instant) -> ProbeFuture<'_> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn a_success_is_as_deep_as_is_stated_and_deeper_where_the_prober_saw_more() {
+        for (proves, saw, depth) in [
+            (Depth::Authenticated, Depth::Reachable, Depth::Authenticated),
+            (Depth::Authenticated, Depth::OrderPath, Depth::OrderPath),
+            (Depth::Reachable, Depth::Reachable, Depth::Reachable),
+        ] {
+            let judged = Judged { prober: Box::new(Nobody), proves, account: None, slow_after: None };
+            let seen = Evidence { depth: saw, ..Evidence::default() };
+            assert_eq!(judged.judge(seen), Verdict::Success(Evidence { depth, ..Evidence::default() }));
+        }
+    }
 
     #[test]
     fn however_much_the_far_side_says_a_verdict_is_short() {

@@ -201,6 +201,18 @@ mod tests {
     }
 
     #[test]
+    fn only_an_ack_proves_the_order_path() {
+        let depth = |orders| match judged(&config(Silence::Note), of(up(), orders), 0) {
+            Verdict::Success(evidence) => evidence.depth,
+            verdict => panic!("{verdict:?}"),
+        };
+        assert_eq!(depth((0, 0, 0)), Depth::Authenticated, "a session that is up");
+        assert_eq!(depth((0, 9, 0)), Depth::Authenticated, "refused, every one");
+        assert_eq!(depth((1, 9, 0)), Depth::OrderPath);
+        assert_eq!(depth((1, 0, 0)), Depth::OrderPath);
+    }
+
+    #[test]
     fn a_success_may_take_answers_to_orders() {
         let config = ReportConfig { min_answers: 3, unknown_share: 0.0, ..config(Silence::Note) };
         assert_eq!(judge(&config, of(up(), (2, 1, 0))), "+ 3ms");

@@ -99,7 +99,7 @@ fn sooner(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fault, NoEvidence};
+    use super::super::{Depth, Fault, NoEvidence};
     use super::*;
 
     fn ok(millis: u64) -> Verdict {
@@ -140,6 +140,19 @@ mod tests {
         assert_eq!(any(vec![Some(bad("first")), None]), None);
         assert_eq!(any(vec![Some(bad("first")), Some(bad("second"))]), Some(bad("first")));
         assert_eq!(any(vec![Some(bad("first")), Some(unknown())]), Some(unknown()), "it might have succeeded");
+    }
+
+    #[test]
+    fn the_deepest_proof_counts_where_all_must_succeed_and_the_first_answer_where_any_may() {
+        let deep = |depth| Some(Verdict::Success(Evidence { depth, ..Evidence::default() }));
+        let depth = |parts, require| match all(parts, require) {
+            Some(Verdict::Success(seen)) => seen.depth,
+            other => panic!("{other:?}"),
+        };
+        let three = || vec![deep(Depth::Authenticated), deep(Depth::OrderPath), deep(Depth::Reachable)];
+        assert_eq!(depth(three(), Require::All), Depth::OrderPath);
+        assert_eq!(depth(vec![deep(Depth::Reachable), deep(Depth::Authenticated)], Require::All), Depth::Authenticated);
+        assert_eq!(depth(three(), Require::Any), Depth::Authenticated);
     }
 
     #[test]

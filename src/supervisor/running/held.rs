@@ -11,7 +11,7 @@ use tracing::{error, trace};
 
 use super::super::group::task::Message;
 use super::super::group::{Event, SessionNews};
-use super::super::probes::{Holder, Loss, Verdict};
+use super::super::probes::{Holder, Loss, NoEvidence, Verdict};
 use super::super::scheduler::{Confirmer, Confirming};
 use crate::engine::EndpointId;
 
@@ -52,6 +52,8 @@ enum End {
     Lost(Duration),
     /// It could not be opened; perhaps not to be asked for again before so long.
     Refused(Option<Duration>),
+    /// Nobody was asked: our own limits forbid it.
+    Withheld,
 }
 
 impl Held {
@@ -78,6 +80,10 @@ impl Hold {
     async fn go_on(self, place: Arc<Semaphore>) {
         let mut attempt = 0;
         loop {
+            // It may be told so anew while this waits, and a reload may end it.
+            while let Some(patience) = self.confirmer.patience() {
+                sleep(patience.min(LONGEST_WAIT)).await;
+            }
             let mut session = JoinSet::new();
             session.spawn_on(self.clone().once(Arc::clone(&place)), &self.confirmer.runtime());
             let end = match session.join_next().await {
@@ -90,15 +96,18 @@ impl Hold {
                 }
                 None => End::Refused(None),
             };
+            let asked = !matches!(end, End::Withheld);
             let (lasted, patience) = match end {
                 End::Lost(lasted) => (lasted, Duration::ZERO),
                 End::Refused(patience) => (Duration::ZERO, patience.unwrap_or_default()),
+                End::Withheld => (Duration::ZERO, Duration::ZERO),
             };
             if lasted >= STEADY {
                 attempt = 0;
             }
             sleep(wait(attempt, RandomState::new().hash_one(attempt)).max(patience.min(LONGEST_PATIENCE))).await;
-            attempt = attempt.saturating_add(1);
+            // Where nobody was asked, nobody is spared by a longer wait.
+            attempt = attempt.saturating_add(u32::from(asked));
         }
     }
 
@@ -110,13 +119,16 @@ impl Hold {
         match opened.unwrap_or_else(|_| Err(Verdict::timeout(self.timeout))) {
             Ok(loss) => End::Lost(self.until(loss).await),
             Err(verdict) => {
-                let (text, retry_after) = match verdict {
-                    Verdict::NoEvidence { text, retry_after, .. } => (text, retry_after),
-                    Verdict::PathFault { text, .. } => (text, None),
-                    Verdict::Success(_) => (String::new(), None),
+                let (text, end) = match verdict {
+                    Verdict::NoEvidence { cause: NoEvidence::OverBudget | NoEvidence::LogonsStopped, text, .. } => {
+                        (text, End::Withheld)
+                    }
+                    Verdict::NoEvidence { text, retry_after, .. } => (text, End::Refused(retry_after)),
+                    Verdict::PathFault { text, .. } => (text, End::Refused(None)),
+                    Verdict::Success(_) => (String::new(), End::Refused(None)),
                 };
                 self.tell(SessionNews::Refused { text }).await;
-                End::Refused(retry_after)
+                end
             }
         }
     }
@@ -153,6 +165,22 @@ fn wait(attempt: u32, draw: u64) -> Duration {
     let whole = FIRST_WAIT.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(LONGEST_WAIT);
     let share = f64::from(u32::try_from(draw >> 32).unwrap_or(0)) / f64::from(u32::MAX);
     whole / 2 + (whole / 2).mul_f64(share)
+}
+
+/// The most openings of one session in any such span. As many as the shortest waits let in; of a longer span, as many in each
+/// [`STEADY`] of it: a session that stood for so long, so that the waits begin anew, let none in meanwhile.
+pub(in super::super) fn most_openings(span: Duration) -> u128 {
+    let refused_within = |span: Duration| {
+        let (mut openings, mut at) = (0, Duration::ZERO);
+        while at < span {
+            at += wait(openings, 0);
+            openings += 1;
+        }
+        u128::from(openings)
+    };
+    let whole = span.as_nanos() / STEADY.as_nanos();
+    let rest = Duration::from_nanos(u64::try_from(span.as_nanos() % STEADY.as_nanos()).unwrap_or(u64::MAX));
+    whole.saturating_mul(refused_within(STEADY)).saturating_add(refused_within(rest))
 }
 
 #[cfg(test)]
@@ -266,6 +294,38 @@ mod tests {
         assert_eq!(bounds(6), [16_000, 32_000]);
         assert_eq!(bounds(7), [30_000, 60_000]);
         assert_eq!(bounds(u32::MAX), [30_000, 60_000]);
+    }
+
+    /// The openings of a session that stands for as long as `stands` says, anew for each, where every wait is the shortest.
+    fn openings(stands: impl Fn(usize) -> Duration) -> Vec<Duration> {
+        let (mut attempt, mut at, mut openings) = (0, Duration::ZERO, Vec::new());
+        while openings.len() < 400 {
+            openings.push(at);
+            let lasted = stands(openings.len());
+            if lasted >= STEADY {
+                attempt = 0;
+            }
+            at += lasted + wait(attempt, 0);
+            attempt += 1;
+        }
+        openings
+    }
+
+    #[test]
+    fn no_span_holds_more_openings_than_are_said_however_long_the_sessions_stand() {
+        let most = |millis| most_openings(Duration::from_millis(millis));
+        assert_eq!([0, 1, 250, 251, 751].map(most), [0, 1, 1, 2, 3]);
+        assert_eq!([10_000, 10_001, 20_000].map(most), [6, 7, 12]);
+        // Refused at once but for each so many-th one, which stands for as long as makes the waits begin anew.
+        for each in 1..12 {
+            let all = openings(|number| if number % each == 0 { STEADY } else { Duration::ZERO });
+            for (place, first) in all.iter().enumerate() {
+                for (more, last) in all[place..].iter().take(60).enumerate() {
+                    let span = *last - *first + Duration::from_nanos(1);
+                    assert!((more as u128) < most_openings(span), "{more} more in {span:?}, each {each}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::super::clock::BootClock;
 use super::super::config::{Config, Finding, GroupConfig, Severity, load};
 use super::super::group::task::{Found, GroupHandle, Message, Offer, Watched};
 use super::super::journal::{Body, CommandRecord, Entry, JournalFailed, JournalHandle, NoteRecord, Peer};
-use super::super::probes::{Holder, Limits, Prober, ProberError, Resolver, holder, within};
+use super::super::probes::{Holder, Limits, Prober, ProberError, Resolver, holder_within, within};
 use super::super::reload::{GroupChange, compare};
 use super::super::report::Desk;
 use super::super::scheduler::{self, Watch};
@@ -175,7 +175,8 @@ pub(super) fn askers(
     let endpoints = group.endpoints.iter().filter(|one| wanted(&one.endpoint.name));
     let asker = |one| {
         let prober = within(limits, &group.name, one, resolver)?;
-        Ok::<_, ProberError>(Asker { prober, holder: holder(one, resolver)? })
+        let holder = holder_within(limits, &group.name, one, resolver)?;
+        Ok::<_, ProberError>(Asker { prober, holder })
     };
     endpoints.map(|one| Ok((one.endpoint.name.clone(), asker(one)?))).collect()
 }

@@ -354,6 +354,29 @@ fn throttled_pauses_all_that_share_a_key_and_each_slot_says_so() {
 }
 
 #[test]
+fn whatever_else_would_ask_is_told_how_long_to_wait() {
+    let mut bench = Bench::new();
+    bench.watch(0, [100, 100, 50], true, &["quota"]);
+    bench.watch(1, [100, 100, 50], true, &["quota"]);
+    bench.watch(2, [100, 100, 50], true, &[]);
+    let all = |bench: &mut Bench| {
+        let now = bench.at();
+        [0, 1, 2, 3].map(|endpoint| bench.core.patience(bench.outlet, EndpointId::from_index(endpoint), now))
+    };
+    bench.run_to(1);
+    assert_eq!(all(&mut bench), [None; 4]);
+    bench.answer(0, throttled(Some(2)));
+    let [Some(own), shared, None, None] = all(&mut bench) else { panic!("{:?}", all(&mut bench)) };
+    assert_eq!(shared, Some(own), "whoever shares its fate waits as long");
+    // With a share of the interval, so that not all come back together.
+    assert!((2_000..2_100).contains(&own.as_millis()), "{own:?}");
+    bench.now += u64::try_from(own.as_nanos()).unwrap() - 1;
+    assert_eq!(all(&mut bench)[..2], [Some(Duration::from_nanos(1)); 2]);
+    bench.now += 1;
+    assert_eq!(all(&mut bench), [None; 4]);
+}
+
+#[test]
 fn what_an_endpoint_shares_can_change_and_its_slots_do_not_notice() {
     let mut bench = Bench::new();
     bench.watch(0, [100, 100, 50], true, &["quota"]);

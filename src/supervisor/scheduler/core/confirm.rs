@@ -32,6 +32,15 @@ pub struct Confirming {
     pub failures: u32,
 }
 
+impl Confirming {
+    /// The most extra slots of an endpoint in any such span.
+    #[must_use]
+    pub fn most_within(self, span: Duration) -> u128 {
+        let spans = span.as_nanos().div_ceil(CONFIRM_SPAN.as_nanos());
+        spans.saturating_mul(u128::from(MOST_BURSTS * self.failures.clamp(1, MOST_CONFIRMS)))
+    }
+}
+
 /// What became of a wish to ask at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmed {

@@ -1,13 +1,27 @@
 //! An endpoint's pace: how soon after its newest slot the next is due, and how long the far side is left alone.
 
+use std::time::Duration;
+
 use super::super::super::probes::{NoEvidence, Verdict};
 use super::super::nanos;
-use super::{Context, Entry, Item, LONGEST, MILLI, Running, mix, scaled, share};
+use super::{Context, Core, Entry, Item, LONGEST, MILLI, Now, Running, mix, scaled, share};
+use crate::engine::EndpointId;
 
 /// The first wait where patience is asked for without saying how much; it doubles each time.
 const FIRST_PATIENCE: u64 = 1_000 * MILLI;
 /// The longest of those waits: five minutes.
 const LONGEST_PATIENCE: u64 = 300_000 * MILLI;
+
+impl Core {
+    /// For how long an endpoint is to be left alone, if it is.
+    pub(in super::super) fn patience(&mut self, outlet: usize, endpoint: EndpointId, now: Now) -> Option<Duration> {
+        let mut until = None;
+        if let Some(index) = self.find(outlet, endpoint) {
+            self.on(index, |entry, ctx| until = entry.patience(now.at, ctx));
+        }
+        until.map(|until| Duration::from_nanos(until.saturating_sub(now.at)))
+    }
+}
 
 impl Entry {
     /// The newest slot, if it has no result yet.
