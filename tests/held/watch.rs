@@ -385,6 +385,27 @@ async fn b14_no_session_is_opened_anew_while_a_path_that_shares_its_fate_was_tol
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b14_two_refused_logons_of_a_held_session_stop_it_until_a_person_clears_them() {
+    let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
+    let scene = Scene::open(&[group("main", &east.url("ws"), "tcp = {}", &websocket("1h"), &west)]).await;
+    let opened = east.heads().len();
+    east.set(Mode::Status(401, "")).await;
+    east.reset_all();
+    let stopped = scene.until_noted("LOGONS_STOPPED").await;
+    assert!(stopped[0].contains("no more logons with credential own until clear-logons"), "{stopped:?}");
+    scene.until(0, "a person is waited for", |group| group.waits_for.as_deref() == Some("clear-logons")).await;
+    // The next attempt would have come within two seconds.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(east.heads().len(), opened + 2, "{:#?}", scene.notes());
+    assert_eq!(scene.status(0).await.order_flow, "OPEN east #1", "that moves nobody");
+    east.set(Mode::Healthy).await;
+    scene.supervisor.groups[0].ask(Command::ClearLogons, None).await.expect("cleared");
+    scene.until(0, "the session stands again", |group| group.endpoints[0].session == Some("open")).await;
+    assert_eq!(east.heads().len(), opened + 3);
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b14_a_killed_path_is_left_within_the_least_budget_that_is_accepted_for_its_watch() {
     let (east, west) = (Server::start(Mode::Healthy, None).await, backup().await);
     let text = by_tcp(&east, &west).replacen("\nprobe = ", "\nbudget = \"key\"\nprobe = ", 1);

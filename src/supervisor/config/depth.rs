@@ -235,7 +235,10 @@ impl Builder<'_> {
             let found = "a credential of a session that does not log on";
             self.error(table, "credential", found, "headers, subscribe or a user in the url");
         }
-        Terms { identity, credential, budget: budget(endpoint, table), ..Terms::default() }
+        // A handshake that is answered accepts what was shown in it. What is sent behind it may still be refused.
+        let is_accepted = matches!(session, SessionKind::WebSocket(config) if config.subscribe.is_none());
+        let proves = if identity == Identity::Own && is_accepted { Depth::Authenticated } else { Depth::Reachable };
+        Terms { proves, identity, credential, budget: budget(endpoint, table) }
     }
 
     /// The name of a login, if another one than `login` is stated.

@@ -272,7 +272,7 @@ pub struct WatchConfig {
     pub confirm_spacing: Duration,
     /// Without traffic for so long, the far side is asked for a sign of life. Default 5 s.
     pub ping_interval: Duration,
-    /// What opening it costs; `proves` is of no use to it.
+    /// What opening it costs, and whether that proves that its login is accepted.
     pub terms: Terms,
 }
 

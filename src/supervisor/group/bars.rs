@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::{BarCause, EndpointId, Input, Timestamp};
 
-use super::super::config::{Depth, EndpointConfig, Require};
+use super::super::config::{Depth, EndpointConfig, Identity, Require, Terms};
 use super::super::probes::{Evidence, Fault, MOST_REFUSED_LOGONS, NoEvidence};
 use super::core::{Core, Effect, Entry, note};
 
@@ -137,13 +137,40 @@ impl Core {
         let credentials: Vec<_> =
             self.configured(endpoint).into_iter().flat_map(EndpointConfig::credentials).map(str::to_owned).collect();
         for credential in credentials {
-            self.record(Entry::Note { code: LOGON_REFUSED, text: credential.clone() }, true, effects);
-            if self.refused(&credential) == MOST_REFUSED_LOGONS {
-                let text =
-                    format!("{endpoint}: {text}; no more logons with credential {credential} until clear-logons");
-                note(effects, "LOGONS_STOPPED", text);
-            }
+            self.logon_refused(endpoint, credential, text, effects);
         }
+    }
+
+    fn logon_refused(&mut self, endpoint: &str, credential: String, text: &str, effects: &mut Vec<Effect>) {
+        self.record(Entry::Note { code: LOGON_REFUSED, text: credential.clone() }, true, effects);
+        if self.refused(&credential) == MOST_REFUSED_LOGONS {
+            let text = format!("{endpoint}: {text}; no more logons with credential {credential} until clear-logons");
+            note(effects, "LOGONS_STOPPED", text);
+        }
+    }
+
+    /// The logon of the session that is held to an endpoint was refused: it counts like a probe's.
+    pub(super) fn session_refused(&mut self, endpoint: &str, text: &str, effects: &mut Vec<Effect>) {
+        if let Some(credential) = self.held_terms(endpoint).map(|terms| terms.credential.clone()) {
+            self.logon_refused(endpoint, credential, text, effects);
+        }
+    }
+
+    /// It was opened, which may say that its logon was accepted.
+    pub(super) fn session_accepted(&mut self, endpoint: &str, effects: &mut Vec<Effect>) {
+        let Some(terms) = self.held_terms(endpoint).filter(|terms| terms.proves >= Depth::Authenticated) else {
+            return;
+        };
+        if (1..MOST_REFUSED_LOGONS).contains(&self.refused(&terms.credential)) {
+            let text = terms.credential.clone();
+            self.record(Entry::Note { code: LOGON_ACCEPTED, text }, false, effects);
+        }
+    }
+
+    /// The terms of the session that is held to an endpoint, if it logs on.
+    fn held_terms(&self, endpoint: &str) -> Option<&Terms> {
+        let watch = self.configured(endpoint)?.watch.as_ref()?;
+        Some(&watch.terms).filter(|terms| terms.identity != Identity::None)
     }
 
     fn refused(&self, credential: &str) -> u32 {

@@ -19,6 +19,8 @@ pub enum SessionNews {
     Refused {
         /// Why, in words.
         text: String,
+        /// Whether it was its logon that was refused.
+        logon_refused: bool,
     },
     /// What held it died by a fault of its own; another takes its place.
     Died {
@@ -39,6 +41,11 @@ pub(super) struct SessionState {
 impl Core {
     /// Writes it down. What is the same as before is not news.
     pub(super) fn hear_of_session(&mut self, endpoint: String, news: SessionNews, effects: &mut Vec<Effect>) {
+        match &news {
+            SessionNews::Open => self.session_accepted(&endpoint, effects),
+            SessionNews::Refused { text, logon_refused: true } => self.session_refused(&endpoint, text, effects),
+            _ => {}
+        }
         let state = self.sessions.entry(endpoint.clone()).or_default();
         let before = state.now;
         let (now, code, text) = match news {
@@ -47,7 +54,7 @@ impl Core {
                 state.lost += 1;
                 ("lost", "SESSION_LOST", format!("{text}; {}", in_words(confirmed)))
             }
-            SessionNews::Refused { text } => ("refused", "SESSION_REFUSED", text),
+            SessionNews::Refused { text, .. } => ("refused", "SESSION_REFUSED", text),
             SessionNews::Died { text } => ("died", "WATCH_DIED", format!("{text}; it is started again")),
         };
         state.now = now;

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Fault, Holder, NoEvidence, Opening, ProbeFuture, Prober, Verdict};
-use crate::supervisor::config::{BudgetConfig, Identity, Terms};
+use super::{Fault, Holder, Loss, NoEvidence, Opening, ProbeFuture, Prober, Verdict};
+use crate::supervisor::config::{BudgetConfig, Depth, Identity, Terms};
 use crate::supervisor::report::Inbox;
 
 /// Refused logons of one credential after which no more are tried, until a person says so: a wrong password that is
@@ -87,7 +87,7 @@ impl Limits {
     /// `prober` inside these limits; as it is, if it has none.
     pub(super) fn bound(&self, group: &str, terms: &Terms, prober: Box<dyn Prober>) -> Box<dyn Prober> {
         match self.account(group, terms) {
-            Some(account) => Box::new(Bounded { asks: prober, account }),
+            Some(account) => Box::new(Bounded { prober, account }),
             None => prober,
         }
     }
@@ -95,7 +95,7 @@ impl Limits {
     /// The same for what holds a session: each opening costs what a probe costs, and what is open costs nothing.
     pub(super) fn bound_holder(&self, group: &str, terms: &Terms, holder: Arc<dyn Holder>) -> Arc<dyn Holder> {
         match self.account(group, terms) {
-            Some(account) => Arc::new(Bounded { asks: holder, account }),
+            Some(account) => Arc::new(BoundedHolder { holder, account, proves: terms.proves }),
             None => holder,
         }
     }
@@ -133,9 +133,28 @@ impl Shared {
         let logons = self.logons.entry(credential.clone()).or_default();
         match verdict {
             Verdict::PathFault { fault: Fault::LogonRefused, .. } => logons.refused = logons.refused.saturating_add(1),
-            // A credential that was accepted is right. One that was stopped waits for a person all the same.
-            Verdict::Success(_) if logons.refused < MOST_REFUSED_LOGONS => logons.refused = 0,
+            Verdict::Success(_) => logons.accepted(),
             _ => {}
+        }
+    }
+
+    /// Of the opening of a session, which `proves` so much.
+    fn settle_opening(&mut self, credential: &(String, String), proves: Depth, opened: &Result<Loss, Verdict>) {
+        match opened {
+            Ok(_) if proves >= Depth::Authenticated => {
+                self.logons.entry(credential.clone()).or_default().accepted();
+            }
+            Ok(_) => {}
+            Err(verdict) => self.settle(credential, verdict),
+        }
+    }
+}
+
+impl Logons {
+    /// A credential that was accepted is right. One that was stopped waits for a person all the same.
+    const fn accepted(&mut self) {
+        if self.refused < MOST_REFUSED_LOGONS {
+            self.refused = 0;
         }
     }
 }
@@ -203,20 +222,20 @@ impl Account {
     }
 }
 
-/// What asks, inside the limits.
-struct Bounded<A> {
-    asks: A,
+/// A prober inside the limits.
+struct Bounded {
+    prober: Box<dyn Prober>,
     account: Account,
 }
 
-impl Prober for Bounded<Box<dyn Prober>> {
+impl Prober for Bounded {
     fn inbox(&self) -> Option<Arc<Inbox>> {
-        self.asks.inbox()
+        self.prober.inbox()
     }
 
     fn overlaps(&self) -> bool {
         // A slot that waits for its turn is none that a broker sees.
-        self.asks.overlaps()
+        self.prober.overlaps()
     }
 
     fn probe(&self, deadline: Instant) -> ProbeFuture<'_> {
@@ -225,7 +244,7 @@ impl Prober for Bounded<Box<dyn Prober>> {
                 Ok(turn) => turn,
                 Err(verdict) => return verdict,
             };
-            let verdict = self.asks.probe(deadline).await;
+            let verdict = self.prober.probe(deadline).await;
             if let Some(credential) = &self.account.credential {
                 self.account.limits.shared.lock().settle(credential, &verdict);
             }
@@ -234,12 +253,24 @@ impl Prober for Bounded<Box<dyn Prober>> {
     }
 }
 
-impl Holder for Bounded<Arc<dyn Holder>> {
+/// What holds a session, inside the limits.
+struct BoundedHolder {
+    holder: Arc<dyn Holder>,
+    account: Account,
+    /// What its opening proves.
+    proves: Depth,
+}
+
+impl Holder for BoundedHolder {
     fn hold(&self, deadline: Instant) -> Opening<'_> {
         Box::pin(async move {
             // Until it is logged on, not for as long as it is held: others with that credential would never have a turn.
             let _turn = self.account.open(deadline).await?;
-            self.asks.hold(deadline).await
+            let opened = self.holder.hold(deadline).await;
+            if let Some(credential) = &self.account.credential {
+                self.account.limits.shared.lock().settle_opening(credential, self.proves, &opened);
+            }
+            opened
         })
     }
 }
@@ -402,6 +433,41 @@ mod tests {
             assert!(stopped.is_some_and(|stopped| is(&stopped, NoEvidence::LogonsStopped)));
             limits.clear_logons("main");
             assert!(open(&own).await.is_ok());
+        }
+    }
+
+    /// Opens, or is refused.
+    struct Answering(Answer);
+
+    impl Holder for Answering {
+        fn hold(&self, _: Instant) -> Opening<'_> {
+            let loss: Loss = Box::pin(std::future::pending());
+            let opened = match self.0 {
+                Answer::Accepted => Ok(loss),
+                _ => Err(Verdict::fault(Fault::LogonRefused, "status 401")),
+            };
+            Box::pin(std::future::ready(opened))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_held_sessions_refused_logons_stop_its_credential_and_only_an_opening_that_proves_something_clears_one() {
+        for (proves, goes_on) in [(Depth::Authenticated, true), (Depth::Reachable, false)] {
+            let limits = Limits::default();
+            let terms = Terms { proves, identity: Identity::Own, credential: "probe".to_owned(), ..Terms::default() };
+            let open = async |answer| {
+                let holder = limits.bound_holder("main", &terms, Arc::new(Answering(answer)));
+                holder.hold(Instant::now() + Duration::from_secs(60)).await
+            };
+            assert!(open(Answer::Refused).await.is_err());
+            assert!(open(Answer::Accepted).await.is_ok());
+            assert!(open(Answer::Refused).await.is_err());
+            assert_eq!(open(Answer::Accepted).await.is_ok(), goes_on, "{proves}");
+            assert!(open(Answer::Refused).await.is_err());
+            let last = open(Answer::Refused).await.err().map(Err);
+            assert_eq!(last.is_some_and(|last| is(&last, NoEvidence::LogonsStopped)), !goes_on);
+            let stopped = open(Answer::Accepted).await.err().map(Err);
+            assert!(stopped.is_some_and(|stopped| is(&stopped, NoEvidence::LogonsStopped)), "two in a row");
         }
     }
 

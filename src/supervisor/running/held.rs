@@ -11,7 +11,7 @@ use tracing::{error, trace};
 
 use super::super::group::task::Message;
 use super::super::group::{Event, SessionNews};
-use super::super::probes::{Holder, Loss, NoEvidence, Verdict};
+use super::super::probes::{Fault, Holder, Loss, NoEvidence, Verdict};
 use super::super::scheduler::{Confirmer, Confirming};
 use crate::engine::EndpointId;
 
@@ -119,6 +119,7 @@ impl Hold {
         match opened.unwrap_or_else(|_| Err(Verdict::timeout(self.timeout))) {
             Ok(loss) => End::Lost(self.until(loss).await),
             Err(verdict) => {
+                let logon_refused = matches!(verdict, Verdict::PathFault { fault: Fault::LogonRefused, .. });
                 let (text, end) = match verdict {
                     Verdict::NoEvidence { cause: NoEvidence::OverBudget | NoEvidence::LogonsStopped, text, .. } => {
                         (text, End::Withheld)
@@ -127,7 +128,7 @@ impl Hold {
                     Verdict::PathFault { text, .. } => (text, End::Refused(None)),
                     Verdict::Success(_) => (String::new(), End::Refused(None)),
                 };
-                self.tell(SessionNews::Refused { text }).await;
+                self.tell(SessionNews::Refused { text, logon_refused }).await;
                 end
             }
         }

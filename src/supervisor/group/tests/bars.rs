@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::engine::{BarCause, Bars};
-use crate::supervisor::config::{Depth, GroupConfig, Identity, Terms};
-use crate::supervisor::group::{Command, DriverState, GroupStatus};
+use crate::supervisor::config::{Depth, GroupConfig, Identity, SessionKind, Terms, WatchConfig};
+use crate::supervisor::group::{Command, DriverState, GroupStatus, SessionNews};
 use crate::supervisor::hooks::{HookResult, Stage};
 use crate::supervisor::journal::Follow;
 use crate::supervisor::probes::{Evidence, Fault, NoEvidence, Verdict};
@@ -227,6 +227,38 @@ fn b14_two_refused_logons_stop_until_a_person_clears_them_over_a_restart_too() {
     assert!(world.command(Command::ClearLogons).unwrap().contains("probe-user"));
     assert_eq!((world.cleared, world.core.state().refused_logons.len()), (1, 0));
     assert!(world.command(Command::ClearLogons).is_err());
+}
+
+#[test]
+fn b14_refused_logons_of_a_held_session_count_with_those_of_the_probes() {
+    let held = |proves| {
+        let terms = Terms { proves, identity: Identity::Own, credential: "probe-user".to_owned(), ..Terms::default() };
+        let session = SessionKind::Tcp;
+        WatchConfig { session, confirm_spacing: Duration::from_secs(1), ping_interval: Duration::from_secs(1), terms }
+    };
+    let refused = || SessionNews::Refused { text: "status 401".to_owned(), logon_refused: true };
+    let count = |world: &World| world.core.state().refused_logons.get("probe-user").copied();
+    for (proves, after_one_that_stands) in [(Depth::Authenticated, None), (Depth::Reachable, Some(1))] {
+        let mut world = World::new(config(|config| {
+            logging_on(config);
+            config.endpoints[0].watch = Some(held(proves));
+        }));
+        let mut hear = |world: &mut World, news| world.event(Event::Session { endpoint: "east".to_owned(), news });
+        world.rounds(&["+++"]);
+        hear(&mut world, SessionNews::Refused { text: "status 503".to_owned(), logon_refused: false });
+        assert_eq!(count(&world), None, "another refusal says nothing of the credential");
+        hear(&mut world, refused());
+        assert_eq!(count(&world), Some(1));
+        hear(&mut world, SessionNews::Open);
+        assert_eq!(count(&world), after_one_that_stands, "accepted, if its opening proves that");
+        world.slot("north", true);
+        assert_eq!(count(&world), None, "a probe that succeeded proves it");
+        hear(&mut world, refused());
+        world.verdict("west", Verdict::fault(Fault::LogonRefused, "status 401"));
+        assert!(count(&world) == Some(2) && world.noted("LOGONS_STOPPED"), "wherever they were refused");
+        hear(&mut world, SessionNews::Open);
+        assert_eq!(count(&world), Some(2), "a person clears it");
+    }
 }
 
 #[test]
