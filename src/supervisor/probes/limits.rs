@@ -377,8 +377,11 @@ mod tests {
             2 => Just(Answer::Accepted), 3 => Just(Answer::Refused), 1 => Just(Answer::Broken), 1 => Just(Answer::Silent)
         ];
         prop_oneof![
-            6 => (0..PATHS).prop_map(Turn::Begin), 3 => (0..PATHS).prop_map(Turn::GiveUp), 5 => answer.prop_map(Turn::Answer),
-            1 => Just(Turn::Clear), 1 => (0..3_usize).prop_map(Turn::Allow)
+            6 => (0..PATHS).prop_map(Turn::Begin),
+            3 => (0..PATHS).prop_map(Turn::GiveUp),
+            5 => answer.prop_map(Turn::Answer),
+            1 => Just(Turn::Clear),
+            1 => (0..3_usize).prop_map(Turn::Allow),
         ]
     }
 
@@ -405,13 +408,13 @@ mod tests {
                 budget: Some("key".to_owned()),
                 ..Terms::default()
             };
-            let paths: [_; PATHS] = std::array::from_fn(|_| limits.bound("main", &terms, Box::new(Waits(Arc::clone(&desk)))));
+            let path = |_| limits.bound("main", &terms, Box::new(Waits(Arc::clone(&desk))));
+            let paths: [_; PATHS] = std::array::from_fn(path);
             let mut slots: [Option<ProbeFuture<'_>>; PATHS] = std::array::from_fn(|_| None);
             for turn in turns {
                 match turn {
-                    Turn::Begin(path) => {
-                        let _ = slots[path].get_or_insert_with(|| paths[path].probe(deadline));
-                    }
+                    Turn::Begin(path) if slots[path].is_none() => slots[path] = Some(paths[path].probe(deadline)),
+                    Turn::Begin(_) => {}
                     Turn::GiveUp(path) => slots[path] = None,
                     Turn::Answer(answer) => {
                         let is_there = desk.lock().open > 0;
