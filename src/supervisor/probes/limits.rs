@@ -277,6 +277,9 @@ impl Holder for BoundedHolder {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::{Context, Poll, Waker};
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -378,6 +381,148 @@ mod tests {
             for (place, first) in asked.iter().enumerate() {
                 let inside = asked[place..].iter().filter(|time| time.duration_since(*first) < PER).count();
                 prop_assert!(inside <= MOST, "{} logons within {:?}", inside, PER);
+            }
+        }
+    }
+
+    /// What a broker sees, and what it is about to answer to whoever is there.
+    #[derive(Default)]
+    struct Desk {
+        asked: usize,
+        open: usize,
+        answer: Option<Verdict>,
+    }
+
+    /// A path to it: a logon that waits for its answer, and hangs up when it is given up.
+    struct Waits(Arc<Mutex<Desk>>);
+
+    struct Session<'a>(&'a Mutex<Desk>);
+
+    impl Drop for Session<'_> {
+        fn drop(&mut self) {
+            self.0.lock().open -= 1;
+        }
+    }
+
+    impl Prober for Waits {
+        fn overlaps(&self) -> bool {
+            false
+        }
+
+        fn probe(&self, _: Instant) -> ProbeFuture<'_> {
+            Box::pin(async {
+                let session = Session(&self.0);
+                {
+                    let mut desk = session.0.lock();
+                    (desk.asked, desk.open) = (desk.asked + 1, desk.open + 1);
+                }
+                poll_fn(|_| session.0.lock().answer.take().map_or(Poll::Pending, Poll::Ready)).await
+            })
+        }
+    }
+
+    const PATHS: usize = 3;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Turn {
+        /// A slot of this path comes due, if none is under way.
+        Begin(usize),
+        /// A slot is given up, wherever it is: waiting for its turn, just let in, or at the broker.
+        GiveUp(usize),
+        /// The broker answers whoever is there. `Silent`: it does not.
+        Answer(Answer),
+        Clear,
+        /// The file is read again, and allows so many more.
+        Allow(usize),
+    }
+
+    fn turn() -> impl Strategy<Value = Turn> {
+        let answer = prop_oneof![
+            2 => Just(Answer::Accepted), 3 => Just(Answer::Refused), 1 => Just(Answer::Broken), 1 => Just(Answer::Silent)
+        ];
+        prop_oneof![
+            6 => (0..PATHS).prop_map(Turn::Begin),
+            3 => (0..PATHS).prop_map(Turn::GiveUp),
+            5 => answer.prop_map(Turn::Answer),
+            1 => Just(Turn::Clear),
+            1 => (0..3_usize).prop_map(Turn::Allow),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        /// The same of whole slots, which may be given up in the middle, in a span that does not end. Each slot is looked at
+        /// after every step, so that whatever can go on does.
+        #[test]
+        fn slots_that_are_given_up_open_no_second_session_spend_no_more_and_leave_the_turn_to_the_next(
+            turns in vec(turn(), 1..80)
+        ) {
+            // Nothing waits so long that its timers would ever be asked.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let _inside = runtime.enter();
+            let deadline = Instant::now() + Duration::from_secs(86_400);
+            let desk = Arc::new(Mutex::new(Desk::default()));
+            let (limits, mut allowed, mut refused) = (Limits::default(), MOST, 0);
+            let allow = |most| BudgetConfig { per: Duration::from_secs(86_400), ..config(None, Some(most)) };
+            limits.set_budgets(&[allow(allowed)]);
+            let terms = Terms {
+                identity: Identity::Own,
+                credential: "probe".to_owned(),
+                budget: Some("key".to_owned()),
+                ..Terms::default()
+            };
+            let path = |_| limits.bound("main", &terms, Box::new(Waits(Arc::clone(&desk))));
+            let paths: [_; PATHS] = std::array::from_fn(path);
+            let mut slots: [Option<ProbeFuture<'_>>; PATHS] = std::array::from_fn(|_| None);
+            for turn in turns {
+                match turn {
+                    Turn::Begin(path) if slots[path].is_none() => slots[path] = Some(paths[path].probe(deadline)),
+                    Turn::Begin(_) => {}
+                    Turn::GiveUp(path) => slots[path] = None,
+                    Turn::Answer(answer) => {
+                        let is_there = desk.lock().open > 0;
+                        desk.lock().answer = match answer {
+                            Answer::Accepted => Some(Verdict::Success(Evidence::default())),
+                            Answer::Refused => Some(Verdict::fault(Fault::LogonRefused, "wrong password")),
+                            Answer::Broken => Some(Verdict::fault(Fault::Refused, "no route")),
+                            Answer::Silent => None,
+                        }
+                        .filter(|_| is_there);
+                    }
+                    Turn::Clear => {
+                        limits.clear_logons("main");
+                        refused = 0;
+                    }
+                    Turn::Allow(more) => {
+                        allowed += more;
+                        limits.set_budgets(&[allow(allowed)]);
+                    }
+                }
+                // Once for each that the one before it may let in.
+                for path in (0..PATHS).cycle().take(PATHS * PATHS) {
+                    let Some(slot) = &mut slots[path] else { continue };
+                    let before = desk.lock().asked;
+                    let polled = slot.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                    let Desk { asked, open, .. } = *desk.lock();
+                    prop_assert!(open <= 1, "two sessions at once");
+                    if asked > before {
+                        prop_assert!(refused < 2, "asked after two refusals");
+                        prop_assert!(before < allowed, "asked {} times of {}", asked, allowed);
+                    }
+                    let Poll::Ready(verdict) = polled else { continue };
+                    slots[path] = None;
+                    match &verdict {
+                        Verdict::Success(_) => refused = 0,
+                        Verdict::PathFault { fault: Fault::LogonRefused, .. } => refused += 1,
+                        Verdict::PathFault { .. } => {}
+                        Verdict::NoEvidence { cause: NoEvidence::LogonsStopped, .. } => prop_assert_eq!(refused, 2),
+                        Verdict::NoEvidence { cause: NoEvidence::OverBudget, .. } => prop_assert_eq!(asked, allowed),
+                        verdict => prop_assert!(false, "{:?}", verdict),
+                    }
+                }
+                let waiting = slots.iter().flatten().count();
+                prop_assert_eq!(desk.lock().open, usize::from(waiting > 0), "{} slots wait for nobody", waiting);
             }
         }
     }
