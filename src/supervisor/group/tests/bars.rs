@@ -243,7 +243,7 @@ fn b14_refused_logons_of_a_held_session_count_with_those_of_the_probes() {
             logging_on(config);
             config.endpoints[0].watch = Some(held(proves));
         }));
-        let mut hear = |world: &mut World, news| world.event(Event::Session { endpoint: "east".to_owned(), news });
+        let hear = |world: &mut World, news| world.event(Event::Session { endpoint: "east".to_owned(), news });
         world.rounds(&["+++"]);
         hear(&mut world, SessionNews::Refused { text: "status 503".to_owned(), logon_refused: false });
         assert_eq!(count(&world), None, "another refusal says nothing of the credential");
