@@ -58,14 +58,20 @@ fn a_second_supervisor_is_refused() {
     assert_eq!(rig.flow(), "OPEN east #1");
 }
 
-#[test]
-fn sigterm_abandons_the_running_hook_and_writes_down_the_stop() {
+/// A supervisor whose fence hook hangs, and a process that the hook started.
+fn fence_that_hangs() -> (Rig, u32) {
     let mut rig = Rig::open(&Setting::default());
     rig.behave("fence", "hang");
     rig.set("east", Mode::Refuse);
     rig.wait("the fence hangs", |rig| rig.count("child ") == 1);
     let line = rig.hooks().into_iter().find(|line| line.starts_with("child ")).unwrap();
     let child: u32 = line["child ".len()..].parse().unwrap();
+    (rig, child)
+}
+
+#[test]
+fn sigterm_abandons_the_running_hook_and_writes_down_the_stop() {
+    let (mut rig, child) = fence_that_hangs();
     assert!(lives(child));
     assert!(rig.terminate().success());
     rig.wait("the hook's child is gone", |_| !lives(child));
@@ -84,12 +90,7 @@ fn sigterm_abandons_the_running_hook_and_writes_down_the_stop() {
 
 #[test]
 fn sigint_stops_as_gracefully_as_sigterm() {
-    let mut rig = Rig::open(&Setting::default());
-    rig.behave("fence", "hang");
-    rig.set("east", Mode::Refuse);
-    rig.wait("the fence hangs", |rig| rig.count("child ") == 1);
-    let line = rig.hooks().into_iter().find(|line| line.starts_with("child ")).unwrap();
-    let child: u32 = line["child ".len()..].parse().unwrap();
+    let (mut rig, child) = fence_that_hangs();
     signal(rig.pid(), "INT");
     rig.wait("it ends", |rig| rig.ended().is_some());
     assert!(rig.ended().unwrap().success(), "{}", rig.tell());
