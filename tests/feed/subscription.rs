@@ -150,6 +150,28 @@ fn a_subscriber_that_will_ask_nothing_more_is_told_all_the_same() {
 }
 
 #[test]
+fn follow_ends_when_nobody_reads_it_any_more_though_nothing_changes() {
+    let rig = Rig::open(&Setting::default());
+    let mut follow = Rig::binary(&["follow", "--config"]);
+    let mut follow = follow.arg(rig.file("config.toml")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(follow.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.starts_with("main: OPEN east #1"), "{line}");
+    drop(out);
+    // With the next keepalive.
+    let begun = Instant::now();
+    let status = loop {
+        match follow.try_wait().unwrap() {
+            Some(status) => break status,
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+        assert!(begun.elapsed() < LIMIT, "it waits for a change");
+    };
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
 fn follow_prints_one_line_a_change_until_the_supervisor_ends() {
     let mut rig = Rig::open(&Setting::default());
     let mut follow = Rig::binary(&["follow", "--config"]);

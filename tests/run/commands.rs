@@ -117,6 +117,29 @@ fn a_halt_takes_free_words_or_none() {
 }
 
 #[test]
+fn no_halt_fails_for_its_words() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let mut rig = Rig::open(&Setting::default());
+    let config = rig.file("config.toml");
+    let long = "é".repeat(40_000);
+    for (words, begins, longest) in [
+        (OsStr::from_bytes(b"w\xff"), "w\u{fffd}", 4),
+        (OsStr::new(&*long), "éé", 4_096),
+        (OsStr::new(&long[..4_096]), "éé", 4_096),
+    ] {
+        let output = Rig::binary(&["halt", "--config"]).arg(&config).arg(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let group =
+            rig.until("it is told", |group| group["halt_text"].as_str().is_some_and(|text| text.starts_with(begins)));
+        let told = group["halt_text"].as_str().unwrap();
+        assert!((longest - 4..=longest).contains(&told.len()), "{}", told.len());
+        assert_eq!(told.ends_with('…'), words.len() > 4_096);
+        rig.obey(&["resume"]);
+    }
+}
+
+#[test]
 fn a_command_to_all_groups_is_answered_by_each() {
     let mut rig = Rig::new(&Setting::default());
     let config = fs::read_to_string(rig.file("config.toml")).unwrap();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::brokers::Mode;
-use crate::rig::{Rig, Setting, all_hooks, hook, lives};
+use crate::rig::{Rig, Setting, all_hooks, hook, lives, signal};
 
 /// Waits until a stage's hook has failed so often.
 fn failures(rig: &mut Rig, stage: &str, at_least: usize) {
@@ -66,7 +66,16 @@ fn b34a_a_fence_that_fails_is_retried_and_never_switches_until_a_person_stands_i
     let ends = rig.records("hook_end");
     assert!(ends.iter().filter(|end| end["stage"] == "fence").all(|end| end["report"]["result"] == json!({"EXIT": 3})));
     assert!(rig.refuse(&["confirm-fence", "--epoch", "2"]).contains("not the present epoch"));
-    rig.obey(&["confirm-fence", "--epoch", "1"]);
+    // While a hook runs, its end is waited for, and that is said.
+    rig.behave("fence", "hang");
+    let before = rig.count("start fence");
+    rig.wait("another attempt is under way", |rig| rig.count("start fence") > before && rig.count("child ") > 0);
+    let said = rig.obey(&["confirm-fence", "--epoch", "1"]);
+    assert_eq!(said.trim(), "epoch 1 is fenced; the hook that runs has to end first, at the latest at its deadline");
+    let of_last = |key| rig.hooks().iter().rev().find_map(|line| number_after(line, key)).unwrap();
+    let (hook, child) = (of_last("pid="), of_last("child "));
+    signal(hook, "KILL");
+    signal(child, "KILL");
     rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
     // Who said so is in the journal, and the reconcile hook is told.
     let commands = rig.records("command");
@@ -74,6 +83,10 @@ fn b34a_a_fence_that_fails_is_retried_and_never_switches_until_a_person_stands_i
     assert_eq!(confirmed["command"], json!({"confirm-fence": {"epoch": 1}}));
     assert!(confirmed["peer"]["uid"].is_u64() && confirmed["peer"]["pid"].as_u64().is_some_and(|pid| pid > 0));
     assert!(rig.hooks().iter().any(|line| line.starts_with("start reconcile") && line.contains("by a person (user ")));
+}
+
+fn number_after(line: &str, key: &str) -> Option<u32> {
+    line.split_once(key)?.1.split(' ').next()?.parse().ok()
 }
 
 #[test]

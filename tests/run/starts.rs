@@ -1,6 +1,7 @@
 //! How it starts, stops and refuses to.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
@@ -54,6 +55,7 @@ fn a_second_supervisor_is_refused() {
     let (status, err) = rig.refused(&["--first-start", "west"]);
     assert_eq!(status, 2, "{err}");
     assert!(err.contains("journal"), "{err}");
+    assert!(!rig.file("other.sock").exists(), "who does not start leaves no socket");
     fs::write(rig.file("config.toml"), config).unwrap();
     assert_eq!(rig.flow(), "OPEN east #1");
 }
@@ -249,6 +251,21 @@ fn listening(pid: u32) -> Vec<u16> {
         own.then(|| u16::from_str_radix(local.rsplit(':').next()?, 16).ok()).flatten()
     };
     tables.iter().flat_map(|table| table.lines()).filter_map(port).collect()
+}
+
+#[test]
+fn a_torn_tail_is_in_the_log_of_the_start_that_cut_it() {
+    let mut rig = Rig::open(&Setting::default());
+    rig.kill();
+    let folder = fs::read_dir(rig.file("journal")).unwrap();
+    let segments =
+        folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let newest = segments.max().unwrap();
+    OpenOptions::new().append(true).open(newest).unwrap().write_all(b"{\"seq\":").unwrap();
+    rig.start(&[]);
+    assert!(rig.noted("TORN_TAIL"));
+    let log = fs::read_to_string(rig.file("err.log")).unwrap();
+    assert!(log.contains("WARN") && log.contains("TORN_TAIL") && log.contains("cut and kept in"), "{log}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ const LONG: u64 = 64 << 20;
 /// A timestamp is RFC 3339 with an offset (2026-11-29T22:13:05.25Z), or a number since 1970 in a column timestamp_s,
 /// timestamp_ms, timestamp_us or timestamp_ns. ok is true, false, 1 or 0. A latency is a number in a column latency_s,
 /// latency_ms, latency_us or latency_ns, or nothing. One file has one form and one unit.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(
     after_help = "A DURATION is integers with units: 250ms, 60s, 1h 30m (ns, us, ms, s, m, h, d). A UNIT is s, ms, us or ns. \
     A TRIGGER is a number of failures in a row, 3; a window of nothing but failures, \"window 60s\"; or failures among the \
@@ -197,6 +197,10 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
         return Ok((report, None));
     }
     if let Some(group) = group.as_ref().filter(|_| arguments.group.is_none() && report.reading.format == "journal") {
+        if groups_of(&report).contains(&*group.name) {
+            // The journal has it by the same name: that is the one which is meant.
+            return answer(&Arguments { group: Some(group.name.clone()), ..arguments.clone() });
+        }
         one_group(arguments, group, &report)?;
     }
     let mut history = arguments.open()?;
@@ -220,6 +224,12 @@ fn answer(arguments: &Arguments) -> Result<(Report, Option<Replay>), String> {
     Ok((report, replay))
 }
 
+/// The groups of a journal that was read without `--group`.
+fn groups_of(report: &Report) -> BTreeSet<&str> {
+    let names = report.endpoints.iter().map(|path| path.endpoint.as_str());
+    names.filter_map(|name| name.split_once('/')).map(|(group, _)| group).collect()
+}
+
 /// Refuses to replay a journal of whose endpoints the group has none, because their names say their groups.
 fn one_group(arguments: &Arguments, group: &GroupConfig, report: &Report) -> Result<(), String> {
     let names = || report.endpoints.iter().map(|path| path.endpoint.as_str());
@@ -227,8 +237,7 @@ fn one_group(arguments: &Arguments, group: &GroupConfig, report: &Report) -> Res
     if names().any(known) {
         return Ok(());
     }
-    let groups: BTreeSet<_> = names().filter_map(|name| name.split_once('/')).map(|(group, _)| group).collect();
-    let groups: Vec<_> = groups.into_iter().map(|group| format!("{group:?}")).collect();
+    let groups: Vec<_> = groups_of(report).into_iter().map(|group| format!("{group:?}")).collect();
     Err(format!(
         "{}: without --group its endpoints go as GROUP/ENDPOINT, and group {:?} of the configuration has none of these; \
          expected --group with one of the journal's groups: {}",

@@ -15,7 +15,7 @@ use crate::calibrate_replay_output::{assumed, json, rate_note, text};
 const STRIDE: u64 = 1 << 14;
 
 /// The flags of a replay.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct ReplayArguments {
     /// Also run the engine over the history with this configuration, and list every switch that it would have made
     #[arg(long, value_name = "CONFIG", help_heading = "Replay")]

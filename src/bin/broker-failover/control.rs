@@ -1,5 +1,6 @@
 //! The commands of a running supervisor, over its local socket.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,11 +83,19 @@ pub(crate) fn commands(targets: &Targets, command: Command) -> ExitCode {
     }
 }
 
-/// What a halt is for, in the words of the command line.
-pub(crate) fn reason(words: &[String]) -> String {
-    match words.join(" ").trim() {
-        "" => "by hand".to_owned(),
-        text => text.to_owned(),
+/// The most of a halt's words that is told, in bytes.
+const LONGEST_REASON: usize = 4_096;
+
+/// What a halt is for, in the words of the command line. Whatever they are: no halt fails for them.
+pub(crate) fn reason(words: &[OsString]) -> String {
+    let text = words.join(OsStr::new(" ")).to_string_lossy().trim().to_owned();
+    match text.len() {
+        0 => "by hand".to_owned(),
+        1..=LONGEST_REASON => text,
+        _ => {
+            let ends = text.char_indices().map(|(at, _)| at).take_while(|at| at + '…'.len_utf8() <= LONGEST_REASON);
+            format!("{}…", text.get(..ends.last().unwrap_or(0)).unwrap_or_default())
+        }
     }
 }
 
@@ -139,7 +148,15 @@ fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {
 }
 
 pub(crate) fn unreachable(socket: &Path, error: &io::Error) -> String {
-    format!("the control socket {}: no supervisor answers there: {error}", socket.display())
+    let socket = socket.display();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "the control socket {socket}: {error}: only the user that the supervisor runs as, and root, may ask it"
+            )
+        }
+        _ => format!("the control socket {socket}: no supervisor answers there: {error}"),
+    }
 }
 
 fn table(group: &Value) -> String {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use broker_failover::supervisor::control::Request;
 use broker_failover::supervisor::control::subscribe::KEEPALIVE;
 use broker_failover::supervisor::visible::one_line;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::control::{Supervisor, refuse, unreachable};
@@ -56,11 +57,23 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             return refuse(why, 1);
         }
         let text = if arguments.json { Some(line) } else { in_words(&value) };
-        if text.is_some_and(|text| writeln!(anstream::stdout(), "{text}").is_err()) {
+        let is_read = match text {
+            Some(text) => writeln!(anstream::stdout(), "{text}").is_ok(),
+            None => !nobody_reads(),
+        };
+        if !is_read {
             return ExitCode::SUCCESS;
         }
     }
     refuse("the supervisor has ended", 2)
+}
+
+/// Whether standard output is a pipe whose other end is closed: with nothing to write, nothing else would tell.
+fn nobody_reads() -> bool {
+    let out = std::io::stdout();
+    let mut polled = [PollFd::new(&out, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
 /// `main-account: OPEN east #1 (epoch 1 on east; may submit, cancel, query)`; nothing for a keepalive.

@@ -83,7 +83,7 @@ enum Command {
         targets: control::Targets,
         /// Why, in free words: halt --config CONFIG desk asked [default: by hand]
         #[arg(value_name = "WORDS", allow_negative_numbers = true)]
-        words: Vec<String>,
+        words: Vec<OsString>,
     },
     /// Lift a halt
     Resume(control::Targets),

@@ -24,7 +24,8 @@ use crate::log::Log;
 pub(crate) struct Arguments {
     /// The configuration file
     config: PathBuf,
-    /// Probe and assess, but run no hook and move nothing
+    /// Probe and assess, but run no hook and move nothing. The journal is written all the same, a first start included: the
+    /// next run goes on from there
     #[arg(long)]
     dry_run: bool,
     /// For a group without state: the endpoint that carries its flow now. The group's name may be left out where there
@@ -85,17 +86,32 @@ fn configuration(arguments: &Arguments) -> Result<Config, String> {
     checked.config.ok_or_else(|| format!("{file} is refused; nothing was started"))
 }
 
+/// The sockets that were made, removed however it ends. One that is left behind is replaced.
+#[derive(Default)]
+struct Sockets(Vec<PathBuf>);
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for socket in &self.0 {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
 async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String, u8)> {
     let refused = |error: &dyn std::fmt::Display| (error.to_string(), 2);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| refused(&error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| refused(&error))?;
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| refused(&error))?;
     // All sockets first: a second supervisor must notice the first one before it touches anything.
+    let mut sockets = Sockets::default();
     let socket = control::listen(&config.supervisor.socket).map_err(|error| refused(&error))?;
+    sockets.0.push(config.supervisor.socket.clone());
     let report_socket = match &config.supervisor.report_socket {
         Some(path) => Some(report::listen(path).map_err(|error| refused(&error))?),
         None => None,
     };
+    sockets.0.extend(config.supervisor.report_socket.clone());
     let listener = match config.supervisor.listen {
         Some(address) => {
             Some(TcpListener::bind(address).await.map_err(|error| refused(&format!("listen {address}: {error}")))?)
@@ -141,12 +157,8 @@ async fn supervise(config: &Config, arguments: &Arguments) -> Result<(), (String
     reloading.abort();
     control.abort();
     status.iter().chain(&reporting).for_each(tokio::task::JoinHandle::abort);
-    // Before the journal is let go of: from then on, the next run may have made its own there. One that is left behind is
-    // replaced.
-    let sockets = [Some(&config.supervisor.socket), config.supervisor.report_socket.as_ref()];
-    for socket in sockets.into_iter().flatten() {
-        let _ = std::fs::remove_file(socket);
-    }
+    // Before the journal is let go of: from then on, the next run may have made its own there.
+    drop(sockets);
     let stopped = tokio::time::timeout(FAREWELL, supervisor.stop(reason)).await;
     let stopped = stopped.map_err(|_| (format!("the journal's disk has not answered for {FAREWELL:?}"), 3))?;
     stopped.map_err(|error| (error.to_string(), 3))?;

@@ -220,10 +220,12 @@ impl Journal {
                 "{segment}, line {line}: {} bytes of a write that did not come to its end were cut and kept in {aside}",
                 bytes.len()
             );
+            tracing::warn!(code = "TORN_TAIL", text, "note");
             writer.push(&mut Entry::note(at, "TORN_TAIL", text), wall)?;
         }
         if let Some(Tail { segment, lost: lost @ 1.., .. }) = &scan.tail {
             let text = format!("{segment}: {lost} records had not reached the disk as a whole and were put back");
+            tracing::warn!(code = "LOST_TAIL", text, "note");
             writer.push(&mut Entry::note(at, "LOST_TAIL", text), wall)?;
         }
         writer.sync()?;

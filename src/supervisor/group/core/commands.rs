@@ -95,7 +95,9 @@ impl Core {
             return Err("no fence is wanted: nothing was confirmed".to_owned());
         }
         self.proof_until = None;
-        Ok(format!("epoch {epoch} is fenced"))
+        let waits =
+            self.lane.decides().then_some("; the hook that runs has to end first, at the latest at its deadline");
+        Ok(format!("epoch {epoch} is fenced{}", waits.unwrap_or_default()))
     }
 
     fn move_by_hand(&mut self, now: Timestamp, command: &Command, effects: &mut Vec<Effect>) -> Result<String, String> {
