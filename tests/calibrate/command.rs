@@ -1,6 +1,7 @@
 //! What is printed, and how a run ends.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Folder, HEADER, calibrated, command, json, rows, small};
@@ -37,6 +38,15 @@ fn the_exit_status_says_whether_a_trigger_is_recommended() {
         (&report["recommendation"]["trigger"], &report["recommendation"]["days_needed"]),
         (&().into(), &159.0.into())
     );
+}
+
+#[test]
+fn on_the_example_week_it_answers_what_the_readme_says() {
+    let example = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/history.example.csv.zst"));
+    let (text, status) = calibrated(example, &["--max-false-per-month", "150"]);
+    assert!(status == 0 && text.contains("\nRecommended: "), "{text}");
+    let (text, status) = calibrated(example, &["--max-false-per-month", "1"]);
+    assert!(status == 1 && text.contains("the history is too short"), "{text}");
 }
 
 #[test]
