@@ -264,9 +264,18 @@ async fn tcp_against_each_fault_and_what_it_cannot_see() {
         cases.push(Case::new(name, prober(&front_end.url("tcp"), &[ProbeKind::Tcp]), expected));
         front_ends.push(front_end);
     }
+    let healthy = FrontEnd::start(Mode::Healthy, None).await.expect("a port");
+    cases.push(Case::new("slow_after", slow_after_nothing(&healthy.url("tcp"), &[ProbeKind::Tcp]), "Slow"));
     let (full, _kept) = full_listener();
     cases.push(Case::new("unanswered", prober(&format!("tcp://{full}"), &[ProbeKind::Tcp]), "Timeout"));
     run(&cases).await;
+}
+
+/// To which every answer is too late.
+fn slow_after_nothing(url: &str, kinds: &[ProbeKind]) -> Arc<dyn Prober> {
+    let mut config = endpoint(url, kinds);
+    config.probes[0].slow_after = Some(Duration::from_nanos(1));
+    of_endpoint(&config, &Resolver::default()).expect("a prober")
 }
 
 /// A listener whose queue is full: the kernel answers no further connection, as where packets are lost.
@@ -303,6 +312,18 @@ async fn tls_and_https_against_each_certificate_and_fault() {
         ("half-open", Some(trusted.server(host, -10..90)), Mode::HalfOpen, ["+", "Timeout"]),
         ("500", Some(trusted.server(host, -10..90)), Mode::Status(500), ["+", "UnexpectedAnswer"]),
         ("cut mid-answer", Some(trusted.server(host, -10..90)), Mode::Cut, ["+", "Reset"]),
+        (
+            "wrong body",
+            Some(trusted.server(host, -10..90)),
+            Mode::Body("maintenance".to_owned()),
+            ["+", "UnexpectedAnswer"],
+        ),
+        (
+            "429",
+            Some(trusted.server(host, -10..90)),
+            Mode::Throttle { status: 429, retry_after: Some("60".to_owned()) },
+            ["+", "?Throttled"],
+        ),
     ];
     let mut cases = Vec::new();
     let mut front_ends = Vec::new();
@@ -314,6 +335,16 @@ async fn tls_and_https_against_each_certificate_and_fault() {
         cases.push(Case::new(format!("tls: {name}"), probe, by_tls));
         cases.push(Case::new(format!("https: {name}"), prober(&front_end.url("https"), &[https]), by_https));
         front_ends.push(front_end);
+    }
+    // The right answer, too late.
+    let front_end = FrontEnd::start(Mode::Healthy, Some(trusted.server(host, -10..90))).await.expect("a port");
+    let https = ProbeKind::Http(HttpConfig { tls: tls.clone(), ..http() });
+    for (scheme, kind) in [("tls", ProbeKind::Tls(tls.clone())), ("https", https)] {
+        cases.push(Case::new(
+            format!("{scheme}: slow_after"),
+            slow_after_nothing(&front_end.url(scheme), &[kind]),
+            "Slow",
+        ));
     }
     run(&cases).await;
     std::fs::remove_file(ca_file).expect("ours");
@@ -406,14 +437,17 @@ async fn names_that_fail_or_hang_are_dns_faults_and_delay_no_other() {
         }
     });
     let port = front_end.address().port();
-    let case = |name: &str, expected: &'static str| {
-        let config = endpoint(&format!("http://{name}:{port}"), &[ProbeKind::Http(http())]);
-        let mut case = Case::new(name, of_endpoint(&config, &resolver).expect("a prober"), expected);
+    let by = |scheme: &str, kind: ProbeKind, name: &str, expected: &'static str| {
+        let config = endpoint(&format!("{scheme}://{name}:{port}"), &[kind]);
+        let mut case =
+            Case::new(format!("{scheme}: {name}"), of_endpoint(&config, &resolver).expect("a prober"), expected);
         if name.starts_with("hang") {
             case.timeout = SHORT;
         }
         case
     };
+    let case = |name: &str, expected| by("http", ProbeKind::Http(http()), name, expected);
+    let tls = || TlsConfig { ca_file: None, server_name: None };
     let mut cases = vec![
         case("good.example", "+"),
         case("bad.example", "Dns"),
@@ -422,10 +456,15 @@ async fn names_that_fail_or_hang_are_dns_faults_and_delay_no_other() {
         case("full.example", "?LocalExhausted"),
         case("127.0.0.1", "+"),
     ];
-    cases.extend((0..20).map(|number| case(&format!("hang{number}.example"), "Dns")));
+    cases.extend((0..16).map(|number| case(&format!("hang{number}.example"), "Dns")));
+    let https = || ProbeKind::Http(HttpConfig { tls: tls(), ..http() });
+    for (scheme, kind) in [("tcp", ProbeKind::Tcp), ("tls", ProbeKind::Tls(tls())), ("https", https())] {
+        cases.push(by(scheme, kind.clone(), "bad.example", "Dns"));
+        cases.push(by(scheme, kind, &format!("hang-{scheme}.example"), "Dns"));
+    }
     run(&cases).await;
-    assert_eq!(hung.load(Ordering::SeqCst), 20, "one look-up for each name, however many slots wait for it");
-    assert_eq!(resolver.running(), 20);
+    assert_eq!(hung.load(Ordering::SeqCst), 19, "one look-up for each name, however many slots wait for it");
+    assert_eq!(resolver.running(), 19);
 }
 
 #[tokio::test]
