@@ -10,14 +10,17 @@ use broker_failover::supervisor::group::Command;
 use broker_failover::supervisor::visible::{one_line, visible};
 use serde_json::Value;
 
+use crate::printed::printed;
+
 /// Which supervisor.
 #[derive(clap::Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct Supervisor {
     /// Its configuration file, which names the socket
-    #[arg(long, short, value_name = "CONFIG", required_unless_present = "socket")]
+    #[arg(long, short, value_name = "CONFIG")]
     config: Option<PathBuf>,
     /// Its control socket
-    #[arg(long, conflicts_with = "config")]
+    #[arg(long)]
     socket: Option<PathBuf>,
 }
 
@@ -125,12 +128,12 @@ pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
         let group = target.group.as_deref().unwrap_or_default();
         return refuse(&format!("no group {group:?}; there is: {}", names.join(", ")), 1);
     }
-    if json {
-        say(&format!("{:#}", Value::Array(wanted)));
-    } else {
-        wanted.iter().for_each(|group| say(&table(group)));
-    }
-    ExitCode::SUCCESS
+    let mut out = anstream::stdout().lock();
+    let written = match json {
+        true => writeln!(out, "{:#}", Value::Array(wanted)),
+        false => wanted.iter().try_for_each(|group| writeln!(out, "{}", table(group))),
+    };
+    printed(written, "the state", ExitCode::SUCCESS)
 }
 
 fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {

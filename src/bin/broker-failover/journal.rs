@@ -28,7 +28,7 @@ const PLAIN: Style = Style::new();
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status: 0 the journal is sound; 1 its last line is torn, which the next start cuts; 2 it is \
-    damaged, of another version, or cannot be read (export: or says nothing of the group)."
+    damaged, of another version, or cannot be read (show, export: or says nothing of the group)."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -152,16 +152,16 @@ fn show(arguments: &Show, out: &mut Out<impl Write>) -> Result<Ending, String> {
             newest.saturating_sub(u64::try_from(back.as_micros()).unwrap_or(u64::MAX))
         }
     };
-    let mut records = 0_u64;
+    let (mut records, mut known) = (0_u64, false);
     let (mut said, mut kept) = (Said::default(), VecDeque::new());
     let torn = for_each(dir, |record, in_head| {
-        if records == 0 {
+        records += 1;
+        let asked = group.as_ref().is_none_or(|group| record.group.as_ref().is_some_and(|of| **of == **group));
+        if asked && !known {
+            known = true;
             out.print(|to| writeln!(to, "{:>8} {:<26} {:<14} WHAT", "RECORD", "TIME (UTC)", "GROUP"));
         }
-        records += 1;
-        let wanted = group.as_ref().is_none_or(|group| record.group.as_ref().is_some_and(|of| **of == **group))
-            && (*all || !in_head)
-            && record.wall >= from;
+        let wanted = asked && (*all || !in_head) && record.wall >= from;
         if !wanted || *no_probes && said.repeats(record) {
             return;
         }
@@ -179,6 +179,9 @@ fn show(arguments: &Show, out: &mut Out<impl Write>) -> Result<Ending, String> {
     let torn = torn.map_err(|error| message(dir, &error))?;
     if records == 0 {
         return Err(nothing(dir));
+    }
+    if let Some(group) = group.as_ref().filter(|_| !known) {
+        return Err(unknown(dir, group));
     }
     Ok(torn.map_or(Ending::Sound, |torn| {
         complain(&torn_text(&torn));
@@ -259,7 +262,11 @@ fn print_scenario(dir: &Path, group: &str, to: Option<Seq>, out: &mut Out<impl W
     let exported = export(dir, group, to, |Exported { line, .. }| out.print(|to| writeln!(to, "{line}")));
     match exported.map_err(|error| message(dir, &error))? {
         true => Ok(Ending::Sound),
-        false => Err(format!("{}: says nothing of a group {group:?}", dir.display())),
+        false => {
+            let mut records = 0_u64;
+            for_each(dir, |_, _| records += 1).map_err(|error| message(dir, &error))?;
+            Err(if records == 0 { nothing(dir) } else { unknown(dir, group) })
+        }
     }
 }
 
@@ -274,6 +281,10 @@ fn torn_text(torn: &Torn) -> String {
 
 fn nothing(dir: &Path) -> String {
     format!("{}: there is no journal", dir.display())
+}
+
+fn unknown(dir: &Path, group: &str) -> String {
+    format!("{}: says nothing of a group {group:?}", dir.display())
 }
 
 fn message(dir: &Path, error: &ReadError) -> String {

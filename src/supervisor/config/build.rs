@@ -19,7 +19,7 @@ use super::super::clock::BootClock;
 use super::super::probes::{ProberError, Resolver, holder, prober};
 use super::super::visible::{hides, steers};
 use super::effective::{self, Effective};
-use super::findings::{Finding, Findings};
+use super::findings::{Finding, Findings, Places};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
@@ -47,13 +47,19 @@ const LONGEST: u64 = 64 << 20;
 /// # Errors
 /// It cannot be read, is longer, or is not UTF-8.
 pub fn text_of(file: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
         let what = "found more than 64 MiB; expected a file of TOML";
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let valid =
+            String::from_utf8_lossy(error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default());
+        let (line, column) = Places::new(&valid).line_and_column(valid.len());
+        let what = format!("line {line}, column {column}: found bytes that are not UTF-8; expected UTF-8");
+        std::io::Error::new(std::io::ErrorKind::InvalidData, what)
+    })
 }
 
 /// Reads and checks a file.

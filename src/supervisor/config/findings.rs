@@ -109,7 +109,7 @@ impl<'a> Places<'a> {
     }
 
     /// 1-based line and column, in characters, of a byte.
-    fn line_and_column(&self, offset: usize) -> (usize, usize) {
+    pub(super) fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let line = self.line(offset);
         let begin = self.begins.get(line.saturating_sub(1)).copied().unwrap_or(0);
         let before = self.text.get(begin..offset).unwrap_or_default();
