@@ -106,6 +106,15 @@ fn a_halt_by_hand_is_latched_and_lifted_by_hand() {
     assert_eq!(group["halt_confirmed"], true);
     assert_eq!(rig.obey(&["resume"]), "HOLD RECONCILING");
     rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    // The log and the journal say it in the words of the command line and of status.
+    rig.wait("the log has it", |rig| {
+        fs::read_to_string(rig.file("err.log")).unwrap().contains("command=\"halt: desk asked\"")
+    });
+    let shown = Rig::binary(&["journal", "show", "--all"]).arg(rig.file("journal")).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    for piece in [": halt: desk asked\n", ": resume, refused: ", "state: west #2, HALT OPERATOR, desk asked\n"] {
+        assert!(shown.contains(piece), "{piece:?} in\n{shown}");
+    }
     let commands = rig.records("command");
     let halted = commands.iter().find(|one| one["command"] == json!({"halt": {"text": "desk asked"}})).unwrap();
     assert!(halted["peer"]["pid"].as_u64().is_some_and(|pid| pid > 0), "{halted}");

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use broker_failover::engine::{Evaluation, FenceClaim, HaltOrder, Input, ProbeResult, RestartKind};
+use broker_failover::engine::{Evaluation, FenceClaim, HaltOrder, Input, ProbeResult, RestartKind, SnapshotFlow};
+use broker_failover::planning::counted;
 use broker_failover::scenario::Verb;
 use broker_failover::supervisor::config::duration;
+use broker_failover::supervisor::group::Command as Asked;
 use broker_failover::supervisor::hooks::{HookReport, HookResult};
 use broker_failover::supervisor::journal::{
     Answer, Body, Checkpoint, CommandRecord, Counts, Exported, ReadError, Record, Seq, StageRecord, Torn, export,
@@ -237,15 +239,10 @@ fn check(dir: &Path, out: &mut Out<impl Write>) -> Result<Ending, String> {
     };
     let Counts { segments, kinds, inputs, groups, torn } = &counts;
     out.print(|to| {
-        let (records, bytes) = (counts.records(), counts.bytes());
-        writeln!(
-            to,
-            "{records} records ({} to {}) in {} segments, {bytes} bytes; the chain is whole",
-            oldest.first,
-            newest.last,
-            segments.len()
-        )?;
-        writeln!(to, "{inputs} inputs are answered as recorded; groups: {}", groups.join(", "))?;
+        let (records, bytes) = (counted(counts.records(), "record"), counted(counts.bytes(), "byte"));
+        let (segments, are) = (counted(segments.len(), "segment"), if *inputs == 1 { "is" } else { "are" });
+        writeln!(to, "{records} ({} to {}) in {segments}, {bytes}; the chain is whole", oldest.first, newest.last)?;
+        writeln!(to, "{} {are} answered as recorded; groups: {}", counted(inputs, "input"), groups.join(", "))?;
         let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         writeln!(to, "{}", kinds.join(", "))
     });
@@ -273,9 +270,9 @@ fn print_scenario(dir: &Path, group: &str, to: Option<Seq>, out: &mut Out<impl W
 fn torn_text(torn: &Torn) -> String {
     let Torn { segment, line, bytes, .. } = torn;
     format!(
-        "{segment}, line {line}: {} bytes of a write that did not come to its end; the next start cuts them and keeps \
-         them aside (a supervisor that is writing at this moment looks the same)",
-        bytes.len()
+        "{segment}, line {line}: {} of a write that did not come to its end; the next start cuts that and keeps \
+         it aside (a supervisor that is writing at this moment looks the same)",
+        counted(bytes.len(), "byte")
     )
 }
 
@@ -306,7 +303,7 @@ fn row(to: &mut impl Write, record: &Record) -> io::Result<()> {
 /// What happened in words, and how loud it is.
 fn describe(body: &Body) -> (Style, String) {
     match body {
-        Body::Segment(segment) => (FAINT, format!("a segment begins with {} groups", segment.groups)),
+        Body::Segment(segment) => (FAINT, format!("a segment begins with {}", counted(segment.groups, "group"))),
         Body::Start(start) => {
             let (version, pid, hash) = (&start.version, start.pid, &start.config_hash);
             (MOVE, format!("supervisor {version} started, process {pid}, configuration {hash}"))
@@ -338,7 +335,15 @@ fn state(checkpoint: &Checkpoint) -> String {
         || "nothing active".to_owned(),
         |active| format!("{} #{}{}", active.endpoint, active.epoch, if active.spent { " (spent)" } else { "" }),
     );
-    format!("state: {active}, {:?}", snapshot.order_flow)
+    let flow = match &snapshot.order_flow {
+        SnapshotFlow::Open => "OPEN".to_owned(),
+        SnapshotFlow::Starting => "HOLD STARTING".to_owned(),
+        SnapshotFlow::Switching => "HOLD SWITCHING".to_owned(),
+        SnapshotFlow::Reconciling => "HOLD RECONCILING".to_owned(),
+        SnapshotFlow::NoTargetAvailable => "HALT NO_TARGET_AVAILABLE".to_owned(),
+        SnapshotFlow::Halted { code, text } => format!("HALT {code}, {text}"),
+    };
+    format!("state: {active}, {flow}")
 }
 
 fn loudness(answer: &Answer) -> Style {
@@ -420,9 +425,12 @@ fn stage_text(stage: &StageRecord) -> String {
 
 fn command_text(command: &CommandRecord) -> (Style, String) {
     let who = command.peer.map_or_else(String::new, |peer| format!(" by user {}, process {}", peer.uid, peer.pid));
+    // What another version asked, as it is written.
+    let asked = serde_json::from_value::<Asked>(command.command.clone())
+        .map_or_else(|_| command.command.to_string(), |asked| asked.to_string());
     match &command.refused {
-        None => (CARE, format!("command{who}: {}", command.command)),
-        Some(why) => (ALARM, format!("command{who}: {}, refused: {why}", command.command)),
+        None => (CARE, format!("command{who}: {asked}")),
+        Some(why) => (ALARM, format!("command{who}: {asked}, refused: {why}")),
     }
 }
 

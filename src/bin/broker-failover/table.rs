@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use broker_failover::engine::{
     EndpointState, Evaluation, FailoverDecision, FailoverOutcome, Input, OrderFlow, Output, ProbeResult, RestartKind,
 };
+use broker_failover::planning::counted;
 use broker_failover::scenario::{Answer, Tally, Verb};
 use broker_failover::supervisor::visible::visible;
 
@@ -36,7 +37,7 @@ impl Table {
 
     pub(crate) fn end(&self, out: &mut impl Write, tally: Tally) -> io::Result<()> {
         let Tally { taken, refused } = tally;
-        writeln!(out, "{} inputs: {taken} taken, {refused} refused", taken + refused)
+        writeln!(out, "{}: {taken} taken, {refused} refused", counted(taken + refused, "input"))
     }
 }
 

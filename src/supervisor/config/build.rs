@@ -301,7 +301,7 @@ impl Builder<'_> {
             // The value that it contradicts may be one that was refused, and is not in force.
             Err(PolicyError::Mismatch { .. }) if !table.sound => None,
             Err(error) => {
-                self.findings.error(&table.span, &table.path, error.to_string(), "values within bounds");
+                self.findings.told(&table.span, &table.path, &error.to_string(), "values within bounds");
                 None
             }
         }
@@ -325,7 +325,12 @@ impl Builder<'_> {
         match Trigger::new(rule) {
             Ok(trigger) => Some(Some(trigger)),
             Err(error) => {
-                self.error(keys, error.key(), error.to_string(), "values within bounds");
+                self.findings.told(
+                    &keys.span_of(error.key()),
+                    &keys.path_of(error.key()),
+                    &error.to_string(),
+                    "values within bounds",
+                );
                 None
             }
         }
@@ -560,11 +565,11 @@ impl Builder<'_> {
         for (endpoint, (span, path)) in endpoints.iter().zip(&spans) {
             if let Err(error) = engine.register(endpoint.endpoint.clone()) {
                 registered = false;
-                self.findings.error(span, path, error.to_string(), "an endpoint that can be registered");
+                self.findings.told(span, path, &error.to_string(), "an endpoint that can be registered");
             }
         }
         if let (true, Err(error)) = (registered, engine.validate_configuration()) {
-            self.findings.error(&table.span, &table.path, error.to_string(), "one primary, two endpoints, one account");
+            self.findings.told(&table.span, &table.path, &error.to_string(), "one primary, two endpoints, one account");
         }
     }
 
