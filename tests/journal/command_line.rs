@@ -22,6 +22,7 @@ fn verify_tells_sound_torn_and_damaged_apart() {
     let (status, out, error) = journal(&["verify"], &folder.0);
     assert_eq!((status, &*error), (Some(0), ""));
     assert!(out.contains("inputs are answered as recorded; groups: main"), "{out}");
+    assert!(out.contains(" in 1 segment, "), "{out}");
     let bytes = fs::read(folder.newest()).unwrap();
     fs::write(folder.newest(), &bytes[..bytes.len() - 5]).unwrap();
     let (status, _, error) = journal(&["verify"], &folder.0);

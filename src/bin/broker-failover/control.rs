@@ -118,7 +118,8 @@ fn tell(answer: Result<Answer, String>) -> ExitCode {
 pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
     let groups = match send(&target.supervisor, &Request::Status { status: true }) {
         Ok(Answer::Ok(Value::Array(groups))) => groups,
-        Ok(answer) => return refuse(&format!("an answer that is no status: {answer:?}"), 2),
+        Ok(Answer::Ok(other)) => return refuse(&visible(&format!("an answer that is no status: {other}")), 2),
+        Ok(Answer::Error(why)) => return refuse(&visible(&why), 1),
         Err(why) => return refuse(&why, 2),
     };
     let names: Vec<_> = groups.iter().filter_map(|one| one["name"].as_str().map(str::to_owned)).collect();

@@ -26,12 +26,12 @@ impl Table {
     pub(crate) fn row(&mut self, out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
-            writeln!(out, "{:>5} {:>12}  {:<36} {:<27} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
+            writeln!(out, "{:>5} {:<18}  {:<36} {:<27} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
         }
         let (style, what, why) = describe(answer);
         let (flow, why) = (visible(&flow(answer)), visible(&why));
         let (line, time, input) = (answer.line, time(answer.step.at), visible(&input(answer)));
-        let row = format!("{line:>5} {time:>12}  {input:<36} {style}{what:<27}{style:#} {flow:<24} {why}");
+        let row = format!("{line:>5} {time:<18}  {input:<36} {style}{what:<27}{style:#} {flow:<24} {why}");
         writeln!(out, "{}", row.trim_end())
     }
 
@@ -41,7 +41,7 @@ impl Table {
     }
 }
 
-/// Hours, minutes, seconds and milliseconds; finer digits where there are any.
+/// Hours, minutes, seconds and milliseconds; finer digits where there are any, and the column has room for all nine.
 fn time(nanos: u64) -> String {
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
