@@ -98,7 +98,7 @@ def text(snapshot, at):
 def main():
     usage = "usage: feed.py FILE [READINGS]"
     if {"-h", "--help"} & set(sys.argv[1:]):
-        return print(f"{usage}\n\nPrints what a feed of broker-failover says, once a change; READINGS: so many times, then it ends.")
+        return print(f"{usage}\n\nPrints what a feed says, once a change; after so many READINGS it ends.")
     if len(sys.argv) not in (2, 3):
         sys.exit(usage)
     feed = Feed(sys.argv[1])
