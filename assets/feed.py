@@ -96,8 +96,11 @@ def text(snapshot, at):
 
 
 def main():
+    usage = "usage: feed.py FILE [READINGS]"
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        return print(f"{usage}\n\nPrints what a feed says, once a change; after so many READINGS it ends.")
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: feed.py FILE [READINGS]")
+        sys.exit(usage)
     feed = Feed(sys.argv[1])
     readings = int(sys.argv[2]) if len(sys.argv) > 2 else None
     last = None

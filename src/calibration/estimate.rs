@@ -14,7 +14,7 @@ use super::length::{Grid, Length};
 use super::report::{Basis, Delays, Estimate, Fit, Lengths, Point, TriggerReport, Verdict};
 use super::settings::CalibrationSettings;
 use super::special::gamma_quantile;
-use crate::planning::Probing;
+use crate::planning::{Probing, counted};
 use crate::sim::Rule;
 
 /// Share of intervals that hold the truth. So high because a limit is taken to be kept if the interval keeps to it.
@@ -239,7 +239,7 @@ fn choice(blips: u64, alike: bool, exponential: Option<Fitted>, log_normal: Opti
         return Err("the endpoints are probed at different intervals".to_owned());
     }
     if blips < FEWEST {
-        return Err(format!("{blips} blips; a fit takes {FEWEST}"));
+        return Err(format!("{}; a fit takes {FEWEST}", counted(blips, "blip")));
     }
     let fits = [exponential, log_normal].into_iter().flatten();
     let likeliest = fits.filter(accepted).min_by(|a, b| a.aic().total_cmp(&b.aic()));

@@ -3,6 +3,7 @@
 use super::estimate::{MONTH, Sight, poisson};
 use super::report::{PathReport, Recommendation, TriggerReport, Verdict};
 use super::settings::CalibrationSettings;
+use crate::planning::counted;
 
 /// What one trigger comes to on every endpoint.
 struct Candidate<'a> {
@@ -51,8 +52,8 @@ pub(super) fn recommend(
     if let Some(days) = needed {
         let why = format!(
             "the history is too short: the estimate of some trigger keeps to the limits, the upper end of its interval \
-             does not; about {} days of covered time on each endpoint may prove it",
-            days.ceil()
+             does not; about {} of covered time on each endpoint may prove it",
+            counted(days.ceil(), "day")
         );
         return none(why, Some(days.ceil()));
     }

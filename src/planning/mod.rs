@@ -70,6 +70,6 @@ pub use rung::Rung;
 pub use shards::choices;
 pub use share::Share;
 pub use stages::{Preparation, Stage, Stages, Step};
-pub use text::{Seconds, Spoken};
+pub use text::{Seconds, Spoken, counted};
 pub use tier::Tier;
 pub use trigger::Trigger;

@@ -57,6 +57,14 @@ impl fmt::Display for Seconds {
     }
 }
 
+/// A count and what is counted: `1 time`, `2 times`, `0 times`.
+#[must_use]
+pub fn counted(count: impl fmt::Display, one: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {one}{plural}")
+}
+
 /// `1234567` as `1,234,567`.
 pub(super) fn thousands(number: u128) -> String {
     let digits = number.to_string();
@@ -123,6 +131,13 @@ pub(super) fn nanos(nanos: Option<u128>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_counted_without_an_s() {
+        let told = [0, 1, 2, 11].map(|count| counted(count, "time"));
+        assert_eq!(told, ["0 times", "1 time", "2 times", "11 times"]);
+        assert_eq!(counted(1_f64, "day"), "1 day");
+    }
 
     #[test]
     fn durations_are_told_in_the_units_that_people_use() {

@@ -8,6 +8,10 @@ use super::detection::Probing;
 use super::error::TextError;
 use super::text::{Spoken, nanos, number, span};
 
+const EXPECTED: &str = "failures in a row such as \"3\", or a window such as \"window 60s\"";
+const NO_CLOSED_FORM: &str = "failures in a row such as \"3\", or a window such as \"window 60s\": there is no closed form \
+    for the false failovers of failures among the newest results (simulate and calibrate take such a trigger)";
+
 /// When a path counts as down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
@@ -54,17 +58,23 @@ impl fmt::Display for Trigger {
 impl FromStr for Trigger {
     type Err = TextError;
 
-    /// A number of failures from 1 on, `3`, or a window, `window 60s` (an integer and s, m, h or d).
+    /// A number of failures from 1 on, `3`, or a window, `window 60s` (an integer and s, m, h or d). `3 of 3`, all of the
+    /// newest results, is 3 in a row; no closed form is known for false failovers of any other part of them.
     fn from_str(text: &str) -> Result<Self, TextError> {
         let read = || match text.trim().strip_prefix("window") {
             Some(window) => {
                 let window = span(window.trim_start_matches([' ', '=', ':']))?;
                 Some(Self::Window(window)).filter(|_| !window.is_zero())
             }
-            None => u32::try_from(number(text.trim())?).ok().filter(|n| *n > 0).map(Self::Consecutive),
+            None => {
+                let (failures, of) = text.split_once("of").unwrap_or((text, text));
+                let failures = Some(number(failures.trim())?).filter(|failures| Some(*failures) == number(of.trim()));
+                u32::try_from(failures?).ok().filter(|n| *n > 0).map(Self::Consecutive)
+            }
         };
-        read()
-            .ok_or_else(|| TextError::new(text, "failures in a row such as \"3\", or a window such as \"window 60s\""))
+        let part =
+            || text.split_once("of").is_some_and(|(some, of)| [some, of].iter().all(|n| number(n.trim()).is_some()));
+        read().ok_or_else(|| TextError::new(text, if part() { NO_CLOSED_FORM } else { EXPECTED }))
     }
 }
 
@@ -95,6 +105,16 @@ mod tests {
         for text in ["", "0", "-1", "+3", "window", "window 60", "window 0s", "window -1s", "3.5", "60s", "window 1é"]
         {
             assert!(text.parse::<Trigger>().is_err(), "{text}");
+        }
+        for text in ["3 of 3", " 3of3 "] {
+            assert_eq!(text.parse(), Ok(Trigger::Consecutive(3)), "{text}");
+        }
+        for text in ["3 of 5", "5 of 3", "0 of 0"] {
+            let refused = text.parse::<Trigger>().unwrap_err().to_string();
+            assert!(refused.contains("no closed form") && refused.contains("simulate and calibrate"), "{refused}");
+        }
+        for text in ["of", "3 of", "of 3", "+3 of +3"] {
+            assert!(text.parse::<Trigger>().unwrap_err().to_string().ends_with(EXPECTED), "{text}");
         }
         assert_eq!(Trigger::Window(Duration::from_secs(60)).to_string(), "window 60s");
         assert_eq!(Trigger::Consecutive(1).to_string(), "1 failure");

@@ -8,6 +8,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::clock;
+use crate::planning::counted;
 
 const DAY: u64 = 86_400;
 
@@ -22,7 +23,7 @@ pub const TOGETHER: Duration = Duration::from_secs(DAY);
 #[must_use]
 pub fn in_words(left: Duration) -> String {
     match left.as_secs() {
-        seconds if seconds < 2 * DAY => format!("{} hours", seconds / 3600),
+        seconds if seconds < 2 * DAY => counted(seconds / 3600, "hour"),
         seconds => format!("{} days", seconds / DAY),
     }
 }

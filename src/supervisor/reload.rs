@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::engine::{Endpoint, Policy, PolicySettings, ResumeAfterHalt, Silence, Trigger, TriggerRule};
 use crate::feed::WhenStale;
+use crate::planning::counted;
 
 use super::config::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, FailbackMode, GroupConfig, Hooks, Probing, Require,
@@ -140,9 +141,11 @@ impl InWords for Exclusivity {
 impl InWords for Trigger {
     fn in_words(&self) -> String {
         match self.rule() {
-            TriggerRule::Consecutive(failures) => format!("{failures} failures in a row"),
+            TriggerRule::Consecutive(failures) => format!("{} in a row", counted(failures, "failure")),
             TriggerRule::Window(span) => format!("a window of {span:?}"),
-            TriggerRule::Failures { failures, of } => format!("{failures} failures of {of} results"),
+            TriggerRule::Failures { failures, of } => {
+                format!("{} of {}", counted(failures, "failure"), counted(of, "result"))
+            }
         }
     }
 }

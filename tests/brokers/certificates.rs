@@ -1,5 +1,6 @@
 //! Certificates made at run time: one authority, and what it issues.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
+    files: RefCell<Vec<PathBuf>>,
 }
 
 /// The days, counted from today, in which a certificate is valid.
@@ -29,13 +31,14 @@ impl Authority {
         params.not_before = date_time_ymd(1990, 1, 1);
         params.distinguished_name.push(rcgen::DnType::CommonName, "broker-failover tests");
         let pem = params.self_signed(&key).expect("a certificate").pem();
-        Self { issuer: Issuer::new(params, key), pem }
+        Self { issuer: Issuer::new(params, key), pem, files: RefCell::default() }
     }
 
-    /// Its certificate as a file of its own, for `ca_file`.
+    /// Its certificate as a file of its own, for `ca_file`. It is gone with the authority.
     pub fn file(&self, name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("broker-failover-{}-{name}.pem", std::process::id()));
         std::fs::write(&path, &self.pem).expect("a temporary file");
+        self.files.borrow_mut().push(path.clone());
         path
     }
 
@@ -60,5 +63,13 @@ impl Authority {
             .with_single_cert(vec![certificate.der().clone()], key)
             .expect("a server");
         Arc::new(config)
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        for file in self.files.get_mut().iter() {
+            let _ = std::fs::remove_file(file);
+        }
     }
 }

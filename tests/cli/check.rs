@@ -4,7 +4,7 @@ use std::fs;
 
 use std::process::Command;
 
-use crate::tools::{file, finish, run};
+use crate::tools::{assert_fault, file, finish, folder, run};
 
 #[test]
 fn a_check_tells_what_the_settings_promise() {
@@ -33,6 +33,19 @@ fn a_check_tells_how_long_a_fault_takes_to_be_seen_by_its_settings() {
         );
         assert!(ran.stdout.contains(&line), "{line}\nfound: {}", ran.stdout);
     }
+}
+
+#[test]
+fn a_byte_that_is_no_utf_8_is_named_with_its_place() {
+    let path = folder().join("no-utf-8.toml");
+    fs::write(&path, b"# one\nname = \"\xc3\xa4\xff\"\n").unwrap();
+    let path = path.display().to_string();
+    let place = "line 2, column 10: found bytes that are not UTF-8; expected UTF-8";
+    for command in ["check", "plan"] {
+        assert_fault(&run(&[command, &path], ""), &path, &format!("cannot be read: {place}"));
+    }
+    let status = run(&["status", "--config", &path], "");
+    assert!(status.status == 2 && status.stderr.contains(place), "{}", status.stderr);
 }
 
 #[test]

@@ -77,6 +77,21 @@ fn the_example_of_a_plan_file_reads_as_it_did() {
 }
 
 #[test]
+fn a_plan_takes_failures_among_results_where_they_are_failures_in_a_row_and_says_what_takes_the_others() {
+    let rows = |trigger| run(&["plan", "--trigger", trigger], "").stdout;
+    assert!(rows("3").contains("3 consecutive"), "{}", rows("3"));
+    assert_eq!(rows("3 of 3"), rows("3"));
+    let by_file = file("among.toml", "triggers = [\"3 of 5\"]\n");
+    for arguments in [&["plan", "--trigger", "3 of 5"][..], &["plan", &by_file]] {
+        let ran = run(arguments, "");
+        assert_eq!((ran.status, &*ran.stdout), (2, ""), "{arguments:?}");
+        for piece in ["3 of 5", "there is no closed form", "(simulate and calibrate take such a trigger)"] {
+            assert!(ran.stderr.contains(piece), "{arguments:?}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn flags_and_a_file_say_the_same_and_flags_outrank_the_file() {
     let keys = "rto = \"20m\"\nworst_case = true\ngate = \"1s\"\ngate_not_before = \"15s\"\npromotion = \"2s\"\ncapacity = \"3s\"\n\
         state = \"4GB\"\nstate_rate = \"500MB/s\"\nbeside_gate = true\nrouting = \"dns:60s\"\nshift = \"5m\"\nttl = \"5s\"\n\

@@ -201,23 +201,23 @@ const TOLD: &[&str] = &[
 ];
 
 const TABLE: &str = "\
-\x20LINE         TIME  INPUT                                ANSWER                      ORDER FLOW               WHY
-    2 00:00:01.000  probe P: ok                          HEALTHY                     OPEN P #1                was UNKNOWN
-    3 00:00:01.000  probe B: ok                          HEALTHY                     OPEN P #1                was UNKNOWN
-    4 00:00:02.500  probe P: ConnectionReset: peer       DEGRADED                    OPEN P #1                was HEALTHY
-    5 00:00:03.000  probe P: failed                      DEGRADED                    OPEN P #1
+\x20LINE TIME                INPUT                                ANSWER                      ORDER FLOW               WHY
+    2 00:00:01.000        probe P: ok                          HEALTHY                     OPEN P #1                was UNKNOWN
+    3 00:00:01.000        probe B: ok                          HEALTHY                     OPEN P #1                was UNKNOWN
+    4 00:00:02.500        probe P: ConnectionReset: peer       DEGRADED                    OPEN P #1                was HEALTHY
+    5 00:00:03.000        probe P: failed                      DEGRADED                    OPEN P #1
     6 00:00:03.000000001  probe P: panic: \\u{1b}[31mred\\nnext line DOWN                        OPEN P #1                was DEGRADED
-    7 00:00:04.000  evaluate failover                    FENCE_REQUIRED              HOLD SWITCHING           fence P epoch 1, then B: the active path may still submit orders: fence it, then ask again
-    8 00:00:04.000  fence started, epoch 1               taken                       HOLD SWITCHING
-    9 00:00:05.000  evaluate failover (fenced epoch 1)   SWITCHED                    HOLD RECONCILING         FAILOVER P -> B, epoch 2: the active path is DOWN
-   10 00:00:06.000  reconciled, epoch 1                  refused STALE_RECONCILE     HOLD RECONCILING         epoch 1 was reconciled, the present epoch is 2; nothing was changed
-   11 00:00:06.000  reconciled, epoch 2                  taken                       OPEN B #2
-   12 00:00:07.000  probe P: ok                          HEALTHY                     OPEN B #2                was DOWN
-   13 01:00:07.000  evaluate failback (fenced epoch 2)   NO_ACTION                   OPEN B #2                the last probe of the primary is too old [STALE_ACTIVE] [FENCE_UNUSED]
-   14 01:00:08.000  probe P: ok                          HEALTHY                     OPEN B #2
-   15 01:00:08.000  evaluate failback                    NOT_STABLE_YET              OPEN B #2                the primary has not succeeded often enough in a row [STALE_ACTIVE]
-   16 01:00:09.000  halt OPERATOR: the desk asked        taken                       HALT OPERATOR
-   17 01:00:09.000  status                               status                      HALT OPERATOR            active B, epoch 2; targets: P
+    7 00:00:04.000        evaluate failover                    FENCE_REQUIRED              HOLD SWITCHING           fence P epoch 1, then B: the active path may still submit orders: fence it, then ask again
+    8 00:00:04.000        fence started, epoch 1               taken                       HOLD SWITCHING
+    9 00:00:05.000        evaluate failover (fenced epoch 1)   SWITCHED                    HOLD RECONCILING         FAILOVER P -> B, epoch 2: the active path is DOWN
+   10 00:00:06.000        reconciled, epoch 1                  refused STALE_RECONCILE     HOLD RECONCILING         epoch 1 was reconciled, the present epoch is 2; nothing was changed
+   11 00:00:06.000        reconciled, epoch 2                  taken                       OPEN B #2
+   12 00:00:07.000        probe P: ok                          HEALTHY                     OPEN B #2                was DOWN
+   13 01:00:07.000        evaluate failback (fenced epoch 2)   NO_ACTION                   OPEN B #2                the last probe of the primary is too old [STALE_ACTIVE] [FENCE_UNUSED]
+   14 01:00:08.000        probe P: ok                          HEALTHY                     OPEN B #2
+   15 01:00:08.000        evaluate failback                    NOT_STABLE_YET              OPEN B #2                the primary has not succeeded often enough in a row [STALE_ACTIVE]
+   16 01:00:09.000        halt OPERATOR: the desk asked        taken                       HALT OPERATOR
+   17 01:00:09.000        status                               status                      HALT OPERATOR            active B, epoch 2; targets: P
 16 inputs: 15 taken, 1 refused
 ";
 

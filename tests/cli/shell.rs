@@ -1,5 +1,6 @@
 //! Pipes, help, completions and flags.
 
+use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
@@ -17,6 +18,34 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
         let Output { status, stderr, .. } = child.wait_with_output().expect("it ends");
         assert_eq!((status.code(), String::from_utf8_lossy(&stderr)), (Some(0), "".into()), "{arguments:?}");
     }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_by_every_command() {
+    let full = || OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    let plan = ["plan"];
+    for arguments in [&plan[..], &["completions", "bash"], &["--version"], &["-V"], &["--help"], &["check", "--schema"]]
+    {
+        let output = binary(arguments).stdout(full()).output().expect("the binary runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.starts_with("broker-failover: ") && error.contains("No space left"), "{arguments:?}: {error}");
+        // A reader that has seen enough is no failure.
+        let (reader, writer) = std::io::pipe().expect("there is a pipe");
+        drop(reader);
+        let output = binary(arguments).stdout(writer).output().expect("the binary runs");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_command_that_is_not_told_which_supervisor_names_both_ways_to_tell_it() {
+    for arguments in [&["status"][..], &["halt"], &["follow"], &["reload"], &["switchover", "west"]] {
+        let ran = run(arguments, "");
+        assert_eq!(ran.status, 2, "{arguments:?}");
+        assert!(ran.stderr.contains("--config <CONFIG>|--socket <SOCKET>"), "{arguments:?}: {}", ran.stderr);
+    }
+    assert_eq!(run(&["status", "--config", "a", "--socket", "b"], "").status, 2);
 }
 
 #[test]

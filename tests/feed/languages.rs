@@ -156,6 +156,17 @@ fn the_header_is_cpp_too() {
 }
 
 #[test]
+fn the_python_example_tells_how_it_is_used() {
+    for flag in ["--help", "-h"] {
+        let Ok(output) = Command::new("python3").arg(Path::new(ROOT).join("assets/feed.py")).arg(flag).output() else {
+            return println!("SKIPPED: no python3");
+        };
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.starts_with("usage: feed.py FILE [READINGS]\n"), "{output:?}");
+    }
+}
+
+#[test]
 fn the_python_example_says_what_the_feed_says() {
     let folder = Folder::new("python");
     let python = |feed: &Path| {

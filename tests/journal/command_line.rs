@@ -22,6 +22,7 @@ fn verify_tells_sound_torn_and_damaged_apart() {
     let (status, out, error) = journal(&["verify"], &folder.0);
     assert_eq!((status, &*error), (Some(0), ""));
     assert!(out.contains("inputs are answered as recorded; groups: main"), "{out}");
+    assert!(out.contains(" in 1 segment, "), "{out}");
     let bytes = fs::read(folder.newest()).unwrap();
     fs::write(folder.newest(), &bytes[..bytes.len() - 5]).unwrap();
     let (status, _, error) = journal(&["verify"], &folder.0);
@@ -53,8 +54,22 @@ fn show_says_in_words_what_happened_without_colours_in_a_pipe() {
         assert!(out.contains(piece), "{piece:?} in\n{out}");
     }
     assert!(!out.contains('\u{1b}'));
-    let (_, none, _) = journal(&["show", "--group", "other"], &folder.0);
-    assert_eq!(none.lines().count(), 1);
+}
+
+#[test]
+fn a_group_that_the_journal_does_not_know_and_a_journal_that_is_not_there_are_told_apart() {
+    let (folder, _) = small("cli-unknown");
+    for command in ["show", "export"] {
+        let (status, out, error) = journal(&[command, "--group", "nobody"], &folder.0);
+        assert_eq!((status, &*out), (Some(2), ""), "{command}");
+        assert!(error.ends_with(": says nothing of a group \"nobody\"\n"), "{command}: {error}");
+        let (status, out, error) = journal(&[command, "--group", "nobody"], &folder.0.join("nowhere"));
+        assert_eq!((status, &*out), (Some(2), ""), "{command}");
+        assert!(error.ends_with(": there is no journal\n"), "{command}: {error}");
+    }
+    // A group that is known, and of which nothing is to be shown, is no fault.
+    let (status, out, error) = journal(&["show", "--group", "main", "--since", "2100-01-01T00:00:00Z"], &folder.0);
+    assert_eq!((status, out.lines().count(), &*error), (Some(0), 1, ""), "{out}");
 }
 
 #[test]
@@ -89,7 +104,6 @@ fn show_is_cut_to_what_is_new_since_when_and_how_many_rows() {
     assert_eq!(rows(&["--last", "3"]), all[all.len() - 3..]);
     assert_eq!(rows(&["--last", "1000"]), all);
     assert_eq!(rows(&["--last", "2", "--no-probes"]), brief[brief.len() - 2..]);
-    assert_eq!(rows(&["--last", "2", "--group", "nobody"]), [""; 0]);
 
     assert_eq!(rows(&["--since", "1h"]), all, "back from the last record");
     assert_eq!(rows(&["--since", "2000-01-01"]), all);
@@ -120,7 +134,4 @@ fn what_export_prints_is_what_replay_takes() {
     let output = replay.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8(output.stdout).unwrap().contains("\"outcome\":\"SWITCHED\""));
-    let (status, _, error) = journal(&["export", "--group", "nobody"], &folder.0);
-    assert_eq!(status, Some(2));
-    assert!(error.contains("says nothing of a group \"nobody\""), "{error}");
 }

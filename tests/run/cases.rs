@@ -215,7 +215,7 @@ fn b34e_a_hook_that_is_not_known_to_have_run_is_repeated_only_by_a_person() {
     rig.some_slots();
     let group = rig.group();
     assert_eq!(group["order_flow"], "HOLD RECONCILING");
-    assert!(group["waits_for"].to_string().contains("not known whether the Switch hook of epoch 2 ran"), "{group:#}");
+    assert!(group["waits_for"].to_string().contains("not known whether the switch hook of epoch 2 ran"), "{group:#}");
     assert_eq!(rig.count("start switch"), 1);
     // The question survives another kill, and whatever else runs meanwhile.
     rig.obey(&["halt", "look first"]);
@@ -225,7 +225,7 @@ fn b34e_a_hook_that_is_not_known_to_have_run_is_repeated_only_by_a_person() {
     rig.some_slots();
     assert_eq!(rig.count("start switch"), 1);
     assert!(rig.refuse(&["switchover", "east"]).contains("under way"));
-    assert!(rig.obey(&["repeat-hook"]).contains("Switch hook of epoch 2"));
+    assert!(rig.obey(&["repeat-hook"]).contains("switch hook of epoch 2"));
     rig.obey(&["resume"]);
     rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
     assert_eq!(rig.count("start switch"), 2);

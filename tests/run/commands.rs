@@ -57,6 +57,23 @@ fn a_switchover_and_a_failback_by_hand_are_staged_like_any_other() {
 }
 
 #[test]
+fn a_status_that_cannot_be_written_is_told() {
+    let rig = Rig::open(&Setting::default());
+    let config = rig.file("config.toml").display().to_string();
+    for flags in [&["status", "--config", &config][..], &["status", "--json", "--config", &config]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Rig::binary(flags).stdout(full).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.starts_with("broker-failover: cannot write the state: No space left"), "{error}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Rig::binary(flags).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+    }
+}
+
+#[test]
 fn a_switchover_that_is_killed_under_way_still_goes_where_the_operator_wanted() {
     let mut rig = Rig::open(&Setting { endpoints: 3, ..Setting::default() });
     rig.until("all are well", |group| group["eligible_targets"].as_array().is_some_and(|all| all.len() == 2));
@@ -89,6 +106,15 @@ fn a_halt_by_hand_is_latched_and_lifted_by_hand() {
     assert_eq!(group["halt_confirmed"], true);
     assert_eq!(rig.obey(&["resume"]), "HOLD RECONCILING");
     rig.until("flow opens on west", |group| group["order_flow"] == "OPEN west #2");
+    // The log and the journal say it in the words of the command line and of status.
+    rig.wait("the log has it", |rig| {
+        fs::read_to_string(rig.file("err.log")).unwrap().contains("command=\"halt: desk asked\"")
+    });
+    let shown = Rig::binary(&["journal", "show", "--all"]).arg(rig.file("journal")).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    for piece in [": halt: desk asked\n", ": resume, refused: ", "state: west #2, HALT OPERATOR, desk asked\n"] {
+        assert!(shown.contains(piece), "{piece:?} in\n{shown}");
+    }
     let commands = rig.records("command");
     let halted = commands.iter().find(|one| one["command"] == json!({"halt": {"text": "desk asked"}})).unwrap();
     assert!(halted["peer"]["pid"].as_u64().is_some_and(|pid| pid > 0), "{halted}");

@@ -365,7 +365,7 @@ fn b16_a_backup_that_cannot_be_used_is_said_at_the_start() {
     rig.wait("it says so again once it knows", |rig| rig.noted("TARGETS"));
     let notes = rig.records("note");
     let text = notes.iter().find(|note| note["code"] == "TARGETS").unwrap()["text"].to_string();
-    assert!(text.contains("1 usable targets now: north; not west: its probes fail"), "{text}");
+    assert!(text.contains("1 usable target now: north; not west: its probes fail"), "{text}");
     let status = rig.obey(&["status"]);
     assert!(status.contains("its probes fail") || status.contains("Refused"), "{status}");
 

@@ -11,14 +11,17 @@ use broker_failover::supervisor::group::Command;
 use broker_failover::supervisor::visible::{one_line, visible};
 use serde_json::Value;
 
+use crate::printed::printed;
+
 /// Which supervisor.
 #[derive(clap::Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct Supervisor {
     /// Its configuration file, which names the socket
-    #[arg(long, short, value_name = "CONFIG", required_unless_present = "socket")]
+    #[arg(long, short, value_name = "CONFIG")]
     config: Option<PathBuf>,
     /// Its control socket
-    #[arg(long, conflicts_with = "config")]
+    #[arg(long)]
     socket: Option<PathBuf>,
 }
 
@@ -124,7 +127,8 @@ fn tell(answer: Result<Answer, String>) -> ExitCode {
 pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
     let groups = match send(&target.supervisor, &Request::Status { status: true }) {
         Ok(Answer::Ok(Value::Array(groups))) => groups,
-        Ok(answer) => return refuse(&format!("an answer that is no status: {answer:?}"), 2),
+        Ok(Answer::Ok(other)) => return refuse(&visible(&format!("an answer that is no status: {other}")), 2),
+        Ok(Answer::Error(why)) => return refuse(&visible(&why), 1),
         Err(why) => return refuse(&why, 2),
     };
     let names: Vec<_> = groups.iter().filter_map(|one| one["name"].as_str().map(str::to_owned)).collect();
@@ -134,12 +138,12 @@ pub(crate) fn status(target: &Target, json: bool) -> ExitCode {
         let group = target.group.as_deref().unwrap_or_default();
         return refuse(&format!("no group {group:?}; there is: {}", names.join(", ")), 1);
     }
-    if json {
-        say(&format!("{:#}", Value::Array(wanted)));
-    } else {
-        wanted.iter().for_each(|group| say(&table(group)));
-    }
-    ExitCode::SUCCESS
+    let mut out = anstream::stdout().lock();
+    let written = match json {
+        true => writeln!(out, "{:#}", Value::Array(wanted)),
+        false => wanted.iter().try_for_each(|group| writeln!(out, "{}", table(group))),
+    };
+    printed(written, "the state", ExitCode::SUCCESS)
 }
 
 fn send(supervisor: &Supervisor, request: &Request) -> Result<Answer, String> {

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use broker_failover::engine::{Evaluation, FenceClaim, HaltOrder, Input, ProbeResult, RestartKind};
+use broker_failover::engine::{Evaluation, FenceClaim, HaltOrder, Input, ProbeResult, RestartKind, SnapshotFlow};
+use broker_failover::planning::counted;
 use broker_failover::scenario::Verb;
 use broker_failover::supervisor::config::duration;
+use broker_failover::supervisor::group::Command as Asked;
 use broker_failover::supervisor::hooks::{HookReport, HookResult};
 use broker_failover::supervisor::journal::{
     Answer, Body, Checkpoint, CommandRecord, Counts, Exported, ReadError, Record, Seq, StageRecord, Torn, export,
@@ -28,7 +30,7 @@ const PLAIN: Style = Style::new();
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status: 0 the journal is sound; 1 its last line is torn, which the next start cuts; 2 it is \
-    damaged, of another version, or cannot be read (export: or says nothing of the group)."
+    damaged, of another version, or cannot be read (show, export: or says nothing of the group)."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -152,16 +154,16 @@ fn show(arguments: &Show, out: &mut Out<impl Write>) -> Result<Ending, String> {
             newest.saturating_sub(u64::try_from(back.as_micros()).unwrap_or(u64::MAX))
         }
     };
-    let mut records = 0_u64;
+    let (mut records, mut known) = (0_u64, false);
     let (mut said, mut kept) = (Said::default(), VecDeque::new());
     let torn = for_each(dir, |record, in_head| {
-        if records == 0 {
+        records += 1;
+        let asked = group.as_ref().is_none_or(|group| record.group.as_ref().is_some_and(|of| **of == **group));
+        if asked && !known {
+            known = true;
             out.print(|to| writeln!(to, "{:>8} {:<26} {:<14} WHAT", "RECORD", "TIME (UTC)", "GROUP"));
         }
-        records += 1;
-        let wanted = group.as_ref().is_none_or(|group| record.group.as_ref().is_some_and(|of| **of == **group))
-            && (*all || !in_head)
-            && record.wall >= from;
+        let wanted = asked && (*all || !in_head) && record.wall >= from;
         if !wanted || *no_probes && said.repeats(record) {
             return;
         }
@@ -179,6 +181,9 @@ fn show(arguments: &Show, out: &mut Out<impl Write>) -> Result<Ending, String> {
     let torn = torn.map_err(|error| message(dir, &error))?;
     if records == 0 {
         return Err(nothing(dir));
+    }
+    if let Some(group) = group.as_ref().filter(|_| !known) {
+        return Err(unknown(dir, group));
     }
     Ok(torn.map_or(Ending::Sound, |torn| {
         complain(&torn_text(&torn));
@@ -234,15 +239,10 @@ fn check(dir: &Path, out: &mut Out<impl Write>) -> Result<Ending, String> {
     };
     let Counts { segments, kinds, inputs, groups, torn } = &counts;
     out.print(|to| {
-        let (records, bytes) = (counts.records(), counts.bytes());
-        writeln!(
-            to,
-            "{records} records ({} to {}) in {} segments, {bytes} bytes; the chain is whole",
-            oldest.first,
-            newest.last,
-            segments.len()
-        )?;
-        writeln!(to, "{inputs} inputs are answered as recorded; groups: {}", groups.join(", "))?;
+        let (records, bytes) = (counted(counts.records(), "record"), counted(counts.bytes(), "byte"));
+        let (segments, are) = (counted(segments.len(), "segment"), if *inputs == 1 { "is" } else { "are" });
+        writeln!(to, "{records} ({} to {}) in {segments}, {bytes}; the chain is whole", oldest.first, newest.last)?;
+        writeln!(to, "{} {are} answered as recorded; groups: {}", counted(inputs, "input"), groups.join(", "))?;
         let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         writeln!(to, "{}", kinds.join(", "))
     });
@@ -259,21 +259,29 @@ fn print_scenario(dir: &Path, group: &str, to: Option<Seq>, out: &mut Out<impl W
     let exported = export(dir, group, to, |Exported { line, .. }| out.print(|to| writeln!(to, "{line}")));
     match exported.map_err(|error| message(dir, &error))? {
         true => Ok(Ending::Sound),
-        false => Err(format!("{}: says nothing of a group {group:?}", dir.display())),
+        false => {
+            let mut records = 0_u64;
+            for_each(dir, |_, _| records += 1).map_err(|error| message(dir, &error))?;
+            Err(if records == 0 { nothing(dir) } else { unknown(dir, group) })
+        }
     }
 }
 
 fn torn_text(torn: &Torn) -> String {
     let Torn { segment, line, bytes, .. } = torn;
     format!(
-        "{segment}, line {line}: {} bytes of a write that did not come to its end; the next start cuts them and keeps \
-         them aside (a supervisor that is writing at this moment looks the same)",
-        bytes.len()
+        "{segment}, line {line}: {} of a write that did not come to its end; the next start cuts that and keeps \
+         it aside (a supervisor that is writing at this moment looks the same)",
+        counted(bytes.len(), "byte")
     )
 }
 
 fn nothing(dir: &Path) -> String {
     format!("{}: there is no journal", dir.display())
+}
+
+fn unknown(dir: &Path, group: &str) -> String {
+    format!("{}: says nothing of a group {group:?}", dir.display())
 }
 
 fn message(dir: &Path, error: &ReadError) -> String {
@@ -295,7 +303,7 @@ fn row(to: &mut impl Write, record: &Record) -> io::Result<()> {
 /// What happened in words, and how loud it is.
 fn describe(body: &Body) -> (Style, String) {
     match body {
-        Body::Segment(segment) => (FAINT, format!("a segment begins with {} groups", segment.groups)),
+        Body::Segment(segment) => (FAINT, format!("a segment begins with {}", counted(segment.groups, "group"))),
         Body::Start(start) => {
             let (version, pid, hash) = (&start.version, start.pid, &start.config_hash);
             (MOVE, format!("supervisor {version} started, process {pid}, configuration {hash}"))
@@ -327,7 +335,15 @@ fn state(checkpoint: &Checkpoint) -> String {
         || "nothing active".to_owned(),
         |active| format!("{} #{}{}", active.endpoint, active.epoch, if active.spent { " (spent)" } else { "" }),
     );
-    format!("state: {active}, {:?}", snapshot.order_flow)
+    let flow = match &snapshot.order_flow {
+        SnapshotFlow::Open => "OPEN".to_owned(),
+        SnapshotFlow::Starting => "HOLD STARTING".to_owned(),
+        SnapshotFlow::Switching => "HOLD SWITCHING".to_owned(),
+        SnapshotFlow::Reconciling => "HOLD RECONCILING".to_owned(),
+        SnapshotFlow::NoTargetAvailable => "HALT NO_TARGET_AVAILABLE".to_owned(),
+        SnapshotFlow::Halted { code, text } => format!("HALT {code}, {text}"),
+    };
+    format!("state: {active}, {flow}")
 }
 
 fn loudness(answer: &Answer) -> Style {
@@ -409,9 +425,12 @@ fn stage_text(stage: &StageRecord) -> String {
 
 fn command_text(command: &CommandRecord) -> (Style, String) {
     let who = command.peer.map_or_else(String::new, |peer| format!(" by user {}, process {}", peer.uid, peer.pid));
+    // What another version asked, as it is written.
+    let asked = serde_json::from_value::<Asked>(command.command.clone())
+        .map_or_else(|_| command.command.to_string(), |asked| asked.to_string());
     match &command.refused {
-        None => (CARE, format!("command{who}: {}", command.command)),
-        Some(why) => (ALARM, format!("command{who}: {}, refused: {why}", command.command)),
+        None => (CARE, format!("command{who}: {asked}")),
+        Some(why) => (ALARM, format!("command{who}: {asked}, refused: {why}")),
     }
 }
 

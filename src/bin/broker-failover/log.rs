@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use broker_failover::planning::counted;
+
 /// Lines that wait for standard error; a further one is dropped.
 const LONGEST_QUEUE: usize = 4096;
 /// How long the end waits for what is queued.
@@ -69,7 +71,7 @@ fn write_all(mut out: impl Write, lines: &Receiver<Message>, lost: &AtomicU64) {
         match message {
             Message::Line(line) => {
                 let before = lost.swap(0, Ordering::Relaxed);
-                let news = format!("broker-failover: {before} lines of this log are lost\n");
+                let news = format!("broker-failover: {} of this log lost\n", counted(before, "line"));
                 let told = before == 0 || out.write_all(news.as_bytes()).is_ok();
                 let written = out.write_all(&line).is_ok();
                 let again = u64::from(!written) + if told { 0 } else { before };
@@ -111,7 +113,7 @@ mod tests {
         let first: Vec<_> = read.iter().take(2).collect();
         // In either order: the thread may have come to the first line late.
         assert!(first.iter().any(|line| line == "line 0\n"), "{first:?}");
-        assert!(first.iter().any(|line| line.contains(" lines of this log are lost")), "{first:?}");
+        assert!(first.iter().any(|line| line.contains(" of this log lost")), "{first:?}");
     }
 
     #[test]

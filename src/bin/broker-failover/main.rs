@@ -15,6 +15,7 @@ mod journal;
 mod log;
 mod plan;
 mod plan_output;
+mod printed;
 mod replay;
 mod run;
 mod simulate;
@@ -141,15 +142,21 @@ fn whole_bash(script: &[u8]) -> Vec<u8> {
 }
 
 /// The command line. A halt must not fail because a word of its reason looks like a flag: what is none is a word.
-fn parsed() -> Cli {
+fn parsed() -> Result<Cli, ExitCode> {
     let given: Vec<_> = std::env::args_os().collect();
     let refused = match Cli::try_parse_from(&given) {
-        Ok(cli) => return cli,
+        Ok(cli) => return Ok(cli),
         Err(refused) => refused,
     };
     let halt = given.get(1).is_some_and(|name| name == "halt") && refused.kind() == ErrorKind::UnknownArgument;
     let again = halt.then(|| Cli::try_parse_from(reason_last(&given)).ok()).flatten();
-    again.unwrap_or_else(|| refused.exit())
+    again.ok_or_else(|| {
+        if refused.use_stderr() {
+            refused.exit();
+        }
+        // Help and the version.
+        printed::printed(refused.print(), "the answer", ExitCode::SUCCESS)
+    })
 }
 
 /// The arguments of `halt` with its flags first and then, as such, the words.
@@ -182,7 +189,11 @@ fn reason_last(given: &[OsString]) -> Vec<OsString> {
 }
 
 fn main() -> ExitCode {
-    match parsed().command {
+    let cli = match parsed() {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
+    match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
@@ -221,9 +232,9 @@ fn main() -> ExitCode {
             if shell == clap_complete::Shell::Bash {
                 script = whole_bash(&script);
             }
-            // A reader that has seen enough (`| head`) is no failure.
-            let _ = std::io::stdout().write_all(&script);
-            ExitCode::SUCCESS
+            let mut out = std::io::stdout().lock();
+            let written = out.write_all(&script).and_then(|()| out.flush());
+            printed::printed(written, "the script", ExitCode::SUCCESS)
         }
     }
 }

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use broker_failover::engine::{
     EndpointState, Evaluation, FailoverDecision, FailoverOutcome, Input, OrderFlow, Output, ProbeResult, RestartKind,
 };
+use broker_failover::planning::counted;
 use broker_failover::scenario::{Answer, Tally, Verb};
 use broker_failover::supervisor::visible::visible;
 
@@ -25,22 +26,22 @@ impl Table {
     pub(crate) fn row(&mut self, out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
-            writeln!(out, "{:>5} {:>12}  {:<36} {:<27} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
+            writeln!(out, "{:>5} {:<18}  {:<36} {:<27} {:<24} WHY", "LINE", "TIME", "INPUT", "ANSWER", "ORDER FLOW")?;
         }
         let (style, what, why) = describe(answer);
         let (flow, why) = (visible(&flow(answer)), visible(&why));
         let (line, time, input) = (answer.line, time(answer.step.at), visible(&input(answer)));
-        let row = format!("{line:>5} {time:>12}  {input:<36} {style}{what:<27}{style:#} {flow:<24} {why}");
+        let row = format!("{line:>5} {time:<18}  {input:<36} {style}{what:<27}{style:#} {flow:<24} {why}");
         writeln!(out, "{}", row.trim_end())
     }
 
     pub(crate) fn end(&self, out: &mut impl Write, tally: Tally) -> io::Result<()> {
         let Tally { taken, refused } = tally;
-        writeln!(out, "{} inputs: {taken} taken, {refused} refused", taken + refused)
+        writeln!(out, "{}: {taken} taken, {refused} refused", counted(taken + refused, "input"))
     }
 }
 
-/// Hours, minutes, seconds and milliseconds; finer digits where there are any.
+/// Hours, minutes, seconds and milliseconds; finer digits where there are any, and the column has room for all nine.
 fn time(nanos: u64) -> String {
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

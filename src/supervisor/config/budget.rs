@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::build::Builder;
 use super::read::Table;
 use super::{EndpointConfig, GroupConfig, Identity, Terms};
+use crate::planning::counted;
 use crate::supervisor::running::most_openings;
 
 /// `[[budget]]`
@@ -62,7 +63,8 @@ impl Builder<'_> {
 
     fn within(&mut self, table: &Table, key: &str, most: Option<usize>, spent: u128) {
         let Some(most) = most.filter(|most| spent > *most as u128) else { return };
-        let found = format!("{most}, and what names it may ask {spent} times in that span while paths fail");
+        let found =
+            format!("{most}, and what names it may ask {} in that span while paths fail", counted(spent, "time"));
         let expected = "a slower interval_when_failing, fewer probes, no watch, or what the broker really allows";
         self.error(table, key, found, expected);
     }

@@ -19,7 +19,7 @@ use super::super::clock::BootClock;
 use super::super::probes::{ProberError, Resolver, holder, prober};
 use super::super::visible::{hides, steers};
 use super::effective::{self, Effective};
-use super::findings::{Finding, Findings};
+use super::findings::{Finding, Findings, Places};
 use super::read::{self, Table};
 use super::{
     CancelOnDisconnect, Config, Depth, EndpointConfig, Exclusivity, ExecConfig, FailbackMode, GroupConfig, Hook,
@@ -47,13 +47,19 @@ const LONGEST: u64 = 64 << 20;
 /// # Errors
 /// It cannot be read, is longer, or is not UTF-8.
 pub fn text_of(file: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
         let what = "found more than 64 MiB; expected a file of TOML";
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let valid =
+            String::from_utf8_lossy(error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default());
+        let (line, column) = Places::new(&valid).line_and_column(valid.len());
+        let what = format!("line {line}, column {column}: found bytes that are not UTF-8; expected UTF-8");
+        std::io::Error::new(std::io::ErrorKind::InvalidData, what)
+    })
 }
 
 /// Reads and checks a file.
@@ -295,7 +301,7 @@ impl Builder<'_> {
             // The value that it contradicts may be one that was refused, and is not in force.
             Err(PolicyError::Mismatch { .. }) if !table.sound => None,
             Err(error) => {
-                self.findings.error(&table.span, &table.path, error.to_string(), "values within bounds");
+                self.findings.told(&table.span, &table.path, &error.to_string(), "values within bounds");
                 None
             }
         }
@@ -319,7 +325,12 @@ impl Builder<'_> {
         match Trigger::new(rule) {
             Ok(trigger) => Some(Some(trigger)),
             Err(error) => {
-                self.error(keys, error.key(), error.to_string(), "values within bounds");
+                self.findings.told(
+                    &keys.span_of(error.key()),
+                    &keys.path_of(error.key()),
+                    &error.to_string(),
+                    "values within bounds",
+                );
                 None
             }
         }
@@ -554,11 +565,11 @@ impl Builder<'_> {
         for (endpoint, (span, path)) in endpoints.iter().zip(&spans) {
             if let Err(error) = engine.register(endpoint.endpoint.clone()) {
                 registered = false;
-                self.findings.error(span, path, error.to_string(), "an endpoint that can be registered");
+                self.findings.told(span, path, &error.to_string(), "an endpoint that can be registered");
             }
         }
         if let (true, Err(error)) = (registered, engine.validate_configuration()) {
-            self.findings.error(&table.span, &table.path, error.to_string(), "one primary, two endpoints, one account");
+            self.findings.told(&table.span, &table.path, &error.to_string(), "one primary, two endpoints, one account");
         }
     }
 

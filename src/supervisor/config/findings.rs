@@ -63,6 +63,14 @@ impl<'a> Findings<'a> {
         self.add(Severity::Error, at, key, found.into(), expected.into());
     }
 
+    /// An error in the words of what refused it, which may say itself what it expected.
+    pub(super) fn told(&mut self, at: &Range<usize>, key: &str, said: &str, expected: &str) {
+        // Of a file that is checked, nothing could have been changed.
+        let said = said.strip_suffix("; nothing was changed").unwrap_or(said);
+        let (found, expected) = said.rsplit_once("; expected ").unwrap_or((said, expected));
+        self.error(at, key, found, expected);
+    }
+
     pub(super) fn warning(
         &mut self,
         at: &Range<usize>,
@@ -109,7 +117,7 @@ impl<'a> Places<'a> {
     }
 
     /// 1-based line and column, in characters, of a byte.
-    fn line_and_column(&self, offset: usize) -> (usize, usize) {
+    pub(super) fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let line = self.line(offset);
         let begin = self.begins.get(line.saturating_sub(1)).copied().unwrap_or(0);
         let before = self.text.get(begin..offset).unwrap_or_default();
@@ -120,6 +128,28 @@ impl<'a> Places<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_error_expected_itself_is_not_said_twice() {
+        let mut findings = Findings::new("a = 1\n");
+        for said in [
+            "none of 2 endpoints is primary; expected exactly one",
+            "region of endpoint \"east\" is blank; expected text; nothing was changed",
+            "an endpoint called \"east\" is already registered; nothing was changed",
+        ] {
+            findings.told(&(0..1), "group[0]", said, "an endpoint that can be registered");
+        }
+        let told: Vec<_> = findings.sorted().iter().map(ToString::to_string).collect();
+        let told: Vec<_> = told.iter().map(|one| one.trim_start_matches("1:1: error: group[0]: ")).collect();
+        assert_eq!(
+            told,
+            [
+                "none of 2 endpoints is primary; expected exactly one",
+                "region of endpoint \"east\" is blank; expected text",
+                "an endpoint called \"east\" is already registered; expected an endpoint that can be registered",
+            ]
+        );
+    }
 
     #[test]
     fn a_byte_is_placed_by_lines_and_characters() {

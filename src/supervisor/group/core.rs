@@ -6,6 +6,7 @@ mod inputs;
 mod results;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,29 @@ pub enum Command {
         /// Into it, or out of it.
         on: bool,
     },
+}
+
+impl fmt::Display for Command {
+    /// In the words of the command line: `halt: desk asked`, `switchover west`, `confirm-fence, epoch 3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConfirmFence { epoch } => write!(f, "confirm-fence, epoch {epoch}"),
+            Self::ConfirmReconciled { epoch } => write!(f, "confirm-reconciled, epoch {epoch}"),
+            Self::RepeatHook => f.write_str("repeat-hook"),
+            Self::Halt { text } => write!(f, "halt: {text}"),
+            Self::Resume => f.write_str("resume"),
+            Self::Rearm => f.write_str("rearm"),
+            Self::Switchover { target } => write!(f, "switchover {target}"),
+            Self::Failback => f.write_str("failback"),
+            Self::Pause => f.write_str("pause"),
+            Self::Unpause => f.write_str("unpause"),
+            Self::Unbar { endpoint } => write!(f, "unbar {endpoint}"),
+            Self::ClearLogons => f.write_str("clear-logons"),
+            Self::Maintenance { endpoint, on } => {
+                write!(f, "maintenance {endpoint} {}", if *on { "on" } else { "off" })
+            }
+        }
+    }
 }
 
 /// Something to do, in the order of the list. A durable record is on disk before the next effect starts.
@@ -587,7 +611,7 @@ impl Core {
         if let (Some((stage, epoch)), OrderFlow::Open { .. }) =
             (self.memory.unknown_hooks.first(), self.engine.order_flow())
         {
-            let text = format!("it is not known whether the {stage:?} hook of epoch {epoch} ran");
+            let text = format!("it is not known whether the {stage} hook of epoch {epoch} ran");
             self.halt(now, "HOOK_UNKNOWN", text, effects);
         }
     }

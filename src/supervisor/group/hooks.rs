@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::{Epoch, HaltOrder, HoldReason, Input, OrderFlow, Timestamp};
+use crate::planning::counted;
 
 use super::super::config::{CancelOnDisconnect, Hook};
 use super::super::hooks::{HookReport, HookRequest, HookResult, ReconcileCounts, Stage};
@@ -249,7 +250,7 @@ impl Core {
                 note(
                     effects,
                     "STALE_HOOK",
-                    format!("{stage:?} hook of epoch {epoch} ended after that epoch; it changes nothing"),
+                    format!("{stage} hook of epoch {epoch} ended after that epoch; it changes nothing"),
                 );
             }
             Stage::Fence if ok => self.describe_proof(now, Duration::MAX),
@@ -269,7 +270,11 @@ impl Core {
             note(
                 effects,
                 "ORDERS_UNKNOWN",
-                format!("{unknown} orders of epoch {epoch} are not settled: the hold stays"),
+                format!(
+                    "{} of epoch {epoch} {} not settled: the hold stays",
+                    counted(unknown, "order"),
+                    if unknown == 1 { "is" } else { "are" }
+                ),
             );
         }
         self.lane.reconcile.failed(now, self.config.hooks.reconcile.len());

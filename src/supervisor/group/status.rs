@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::engine::{BarCause, HistoryEntry, OrderAction, Timestamp};
+use crate::planning::counted;
 
 use super::super::config::{Depth, GroupConfig, redacted};
 use super::super::journal::flow_text;
@@ -179,7 +180,7 @@ fn waits_for(core: &Core, status: &GroupStatus, now: Timestamp) -> Option<String
     let hooks = &core.config().hooks;
     if let Some((stage, epoch)) = core.state().unknown_hooks.first() {
         return Some(format!(
-            "it is not known whether the {stage:?} hook of epoch {epoch} ran: confirm it by hand, or repeat-hook"
+            "it is not known whether the {stage} hook of epoch {epoch} ran: confirm it by hand, or repeat-hook"
         ));
     }
     if status.order_flow == "HOLD RECONCILING" && hooks.reconcile.is_empty() {
@@ -223,7 +224,7 @@ impl Core {
         let endpoints = endpoints(self, now);
         let others = || endpoints.iter().filter(|one| Some(&one.name) != active.as_ref());
         let usable: Vec<_> = others().filter(|one| one.unusable.is_none()).map(|one| &*one.name).collect();
-        let mut text = format!("{} usable targets now", usable.len());
+        let mut text = format!("{} now", counted(usable.len(), "usable target"));
         if !usable.is_empty() {
             text = format!("{text}: {}", usable.join(", "));
         }

@@ -533,7 +533,9 @@ impl<L: Ledger> Task<L> {
             }
             Entry::Command { command, caller, refused } => {
                 let (caller, refused) = (caller.map(tracing::field::display), refused.as_deref());
-                warn!(group, ?command, caller, refused, "command");
+                // As text, which the log quotes: its words are a person's.
+                let command = command.to_string();
+                warn!(group, command, caller, refused, "command");
             }
             // One for each slot, in the journal; what changes with it has a line of its own, and so has long silence.
             Entry::Note { code: "NO_EVIDENCE", text } => debug!(group, code = "NO_EVIDENCE", text, "note"),

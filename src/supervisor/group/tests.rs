@@ -915,9 +915,10 @@ fn a_hook_that_keeps_failing_is_told_with_its_reason_and_what_a_person_can_do() 
         let output = "trying\ncannot reach the gateway\n".to_owned();
         let report = HookReport { result: HookResult::Exit(3), millis: 1, output, counts: None };
         world.event(Event::HookEnded { ticket, report });
+        let times = if failures == 1 { "once, with" } else { "2 times, the last time with" };
         let expected = format!(
-            "the fence hook failed {failures} times, the last time with exit status 3: cannot reach the gateway; again \
-             in {failures} s; or confirm-fence --epoch 1"
+            "the fence hook failed {times} exit status 3: cannot reach the gateway; again in {failures} s; or \
+             confirm-fence --epoch 1"
         );
         assert_eq!(trouble(&world), Some(expected));
         while world.stage().is_none() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::{HoldReason, OrderFlow, Timestamp};
+use crate::planning::counted;
 
 use super::super::hooks::{HookReport, HookResult, Stage};
 use super::core::Core;
@@ -30,9 +31,10 @@ impl Trouble {
 
 fn in_words(report: &HookReport) -> String {
     let how = match &report.result {
-        HookResult::Ok => report
-            .counts
-            .map_or_else(|| "no counts".to_owned(), |counts| format!("{} orders of unknown fate", counts.unknown)),
+        HookResult::Ok => report.counts.map_or_else(
+            || "no counts".to_owned(),
+            |counts| format!("{} of unknown fate", counted(counts.unknown, "order")),
+        ),
         failed => failed.to_string(),
     };
     let last = report.output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -64,6 +66,10 @@ impl Core {
             _ => "being tried again".to_owned(),
         };
         let name = stage.name();
-        Some(format!("the {name} hook failed {failures} times, the last time with {why}; {next}{by_hand}"))
+        let times = match failures {
+            1 => "once, with".to_owned(),
+            _ => format!("{failures} times, the last time with"),
+        };
+        Some(format!("the {name} hook failed {times} {why}; {next}{by_hand}"))
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{Evidence, Fault, NoEvidence, ProbeFuture, Prober, Verdict};
 use crate::engine::Silence;
+use crate::planning::counted;
 use crate::report::Session;
 use crate::supervisor::clock::boottime;
 use crate::supervisor::config::{Depth, ReportConfig};
@@ -89,15 +90,15 @@ fn unanswered(config: &ReportConfig, Counts { acks, rejects, unknown }: Counts) 
     if unknown == 0 || (unknown as f64) < config.unknown_share * orders as f64 {
         return None;
     }
-    let text =
-        format!("{unknown} of {orders} orders without an answer: their outcome is unknown, they were not refused");
+    let what = if unknown == 1 { "its outcome is unknown, it was" } else { "their outcome is unknown, they were" };
+    let text = format!("{unknown} of {} without an answer: {what} not refused", counted(orders, "order"));
     Some(Verdict::fault(Fault::Unanswered, text))
 }
 
 fn answered(config: &ReportConfig, newest: Newest, Counts { acks, rejects, .. }: Counts) -> Verdict {
     let (answers, least) = (acks.saturating_add(rejects), config.min_answers);
     if answers < least {
-        let text = format!("{answers} answers to orders since the last slot; a success takes {least}");
+        let text = format!("{} to orders since the last slot; a success takes {least}", counted(answers, "answer"));
         return Verdict::no_evidence(NoEvidence::FewAnswers, text);
     }
     // A reject is an answer, and shows no order that was taken.
@@ -169,7 +170,7 @@ mod tests {
             ),
             (
                 of(up(), (0, 0, 1)),
-                "x Unanswered: 1 of 1 orders without an answer: their outcome is unknown, they were not refused",
+                "x Unanswered: 1 of 1 order without an answer: its outcome is unknown, it was not refused",
             ),
             (
                 of(up(), (u64::MAX, u64::MAX, u64::MAX)),

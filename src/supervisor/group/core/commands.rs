@@ -46,7 +46,7 @@ impl Core {
                 [] => Err("no hook waits for a person".to_owned()),
                 hooks => Ok(hooks
                     .iter()
-                    .map(|(stage, epoch)| format!("the {stage:?} hook of epoch {epoch} will be repeated"))
+                    .map(|(stage, epoch)| format!("the {stage} hook of epoch {epoch} will be repeated"))
                     .collect::<Vec<_>>()
                     .join(", ")),
             },
