@@ -17,6 +17,7 @@ use crate::calibrate_html::{self, Content};
 use crate::calibrate_output;
 use crate::calibrate_replay::{Replay, ReplayArguments, Seen};
 use crate::plan::{exists, flag_refused, not_an_input, refuse, write_new};
+use crate::printed::printed;
 
 /// Bytes from which on reading takes long enough to say how far it is.
 const LONG: u64 = 64 << 20;
@@ -149,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Err(message) => return refuse(&message),
     };
     let mut out = anstream::stdout().lock();
-    let printed = match arguments.json {
+    let written = match arguments.json {
         true => {
             let json = Json { report: &report, replay: replay.as_ref().map(Replay::json) };
             serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from).and_then(|()| writeln!(out))
@@ -159,13 +160,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             None => Ok(()),
         }),
     };
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            refuse(&format!("cannot write the calibration: {error}"))
-        }
-        _ if report.max_false_per_month.is_none() || report.recommendation.trigger.is_some() => ExitCode::SUCCESS,
-        _ => ExitCode::from(1),
-    }
+    let answered = report.max_false_per_month.is_none() || report.recommendation.trigger.is_some();
+    printed(written, "the calibration", ExitCode::from(u8::from(!answered)))
 }
 
 /// The report, and with a replay what that came to.

@@ -14,6 +14,7 @@ use broker_failover::supervisor::config::{duration, load_plan};
 use broker_failover::supervisor::visible::visible;
 
 use crate::plan_output;
+use crate::printed::printed;
 
 /// Plan a recovery: which trigger and which standby meet a recovery time, how often a trigger fires for nothing, and
 /// which option is the cheapest.
@@ -138,15 +139,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         let _ = writeln!(anstream::stderr(), "broker-failover: the decision is written to {}", file.display());
     }
     let mut out = anstream::stdout().lock();
-    let printed = match arguments.json {
+    let written = match arguments.json {
         true => writeln!(out, "{:#}", plan_output::json(&plan)),
         false => plan_output::text(&mut out, &plan),
     };
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => refuse(&format!("cannot write the plan: {error}")),
-        _ if plan.fits() => ExitCode::SUCCESS,
-        _ => ExitCode::from(1),
-    }
+    printed(written, "the plan", ExitCode::from(u8::from(!plan.fits())))
 }
 
 /// The plan that the file and the flags describe.

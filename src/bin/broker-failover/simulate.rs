@@ -10,6 +10,7 @@ use broker_failover::sim::{Rule, Simulation, SimulationError, SimulationSettings
 use broker_failover::supervisor::config::duration;
 
 use crate::plan::{flag_refused, refuse, write_new};
+use crate::printed::printed;
 use crate::{simulate_output, simulate_plot};
 
 /// Simulate triggers: how often each fails over for nothing on calm days, how soon it detects an outage, and which
@@ -104,16 +105,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
     }
     let mut out = anstream::stdout().lock();
-    let printed = match arguments.json {
+    let written = match arguments.json {
         true => writeln!(out, "{:#}", simulate_output::json(simulation.settings(), &tables)),
         false => simulate_output::text(&mut out, simulation.settings(), &tables),
     };
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            refuse(&format!("cannot write the simulation: {error}"))
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    printed(written, "the simulation", ExitCode::SUCCESS)
 }
 
 /// How far a long run is and what it will still take, on standard error, if somebody looks at it.
