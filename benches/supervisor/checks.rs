@@ -95,7 +95,6 @@ struct Load {
 }
 
 /// What a while of checking took.
-#[derive(Clone, Copy)]
 struct Cost {
     /// Checks in a second.
     rate: f64,
